@@ -1,0 +1,113 @@
+"""A density on a grid: cell averages with error bars, atoms apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from specdens._atoms import Atoms
+from specdens._cdf import Cdf, Floats, mixture
+from specdens._errors import as_count
+
+if TYPE_CHECKING:
+    from specdens._eigenpairs import EigenPairs
+    from specdens._readings import Readings
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Density:
+    """The density of eigenvalues, drawn from a measure.
+
+    The values are averages over cells around the grid points, so that their mass is exact at any number of points.
+    """
+
+    grid: Floats
+    """The centres of the cells, increasing."""
+    values: Floats
+    """Mass per unit of the axis, averaged over each cell."""
+    stderr: Floats
+    """The standard error of the values against the exact spectrum smoothed by the same kernel."""
+    edges: Floats
+    """The ends of the cells, one more than there are points."""
+    axis: str
+    """What the grid measures, and the values are per unit of: "λ", "log(|λ| + ε)", "|λ|", "f(λ)"."""
+    atoms: Atoms
+    """Positions on the axis and masses of the point masses, on the grid or not."""
+    mass_outside: float
+    """The smooth mass that fell off the grid."""
+    kernel: str
+    """The kernel and its width, in words."""
+    measure: Readings
+    """What it was drawn from."""
+    outliers: EigenPairs | None = None
+    """The eigenpairs that were deflated, if any."""
+    notes: tuple[str, ...] = field(default=())
+    """What the run has to say: why it stopped, what was chosen."""
+
+    def mass(self) -> float:
+        """Return the drawn mass with all atoms; together with `mass_outside` it is 1."""
+        return float(np.sum(self.values * np.diff(self.edges))) + self.atoms.mass()
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Return the mass at or below x of what is drawn, atoms included."""
+        drawn = Cdf.of_slabs(self.edges[:-1], self.edges[1:], self.values * np.diff(self.edges))
+        return mixture([(1.0, drawn), (1.0, Cdf.of_atoms(*self.atoms))])(x)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the density with its error band, and the atoms as stems; return the Axes.
+
+        Needs matplotlib: ``pip install "specdens[plot]"``.
+        """
+        from specdens._plot import plot_density
+
+        return plot_density(self, ax)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"Density per unit {self.axis}: {self.grid.size} points in [{self.grid[0]:.6g}, {self.grid[-1]:.6g}]",
+            f"  kernel        {self.kernel}",
+            f"  mass          {self.mass():.6g} (atoms {self.atoms.mass():.3g}, off the grid {self.mass_outside:.2g})",
+            f"  atoms         {_describe_atoms(self.atoms)}",
+            f"  typical error {_typical_error(self)}",
+            f"  from          {self.measure!r}",
+        ]
+        return "\n".join(lines + [f"  note          {note}" for note in self.notes])
+
+
+def uniform_edges(lo: float, hi: float, num_points: int) -> Floats:
+    """Return the ends of `num_points` equal cells whose centres run from lo to hi."""
+    num_points = as_count("num_points", num_points, minimum=2)
+    half = (hi - lo) / (num_points - 1) / 2
+    return np.linspace(lo - half, hi + half, num_points + 1)
+
+
+def edges_around(grid: ArrayLike) -> Floats:
+    """Return the ends of the cells around given points: half way between them, symmetric at the ends."""
+    points = np.asarray(grid, dtype=np.float64)
+    if points.ndim != 1 or points.size < 2:
+        raise ValueError(f"`grid` must be a vector of at least 2 points; got shape {points.shape}")
+    if not np.all(np.isfinite(points)) or not np.all(np.diff(points) > 0):
+        raise ValueError("`grid` must be finite and strictly increasing")
+    middle = (points[1:] + points[:-1]) / 2
+    return np.concatenate([[2 * points[0] - middle[0]], middle, [2 * points[-1] - middle[-1]]])
+
+
+def _describe_atoms(atoms: Atoms) -> str:
+    if not atoms.positions.size:
+        return "none"
+    heaviest = np.argsort(-atoms.masses, kind="stable")[:5]
+    shown = ", ".join(f"{atoms.masses[i]:.3g} at {atoms.positions[i]:.6g}" for i in sorted(heaviest))
+    return f"{shown}, …" if atoms.positions.size > 5 else shown
+
+
+def _typical_error(density: Density) -> str:
+    peak = float(np.max(density.values, initial=0.0))
+    if peak <= 0:
+        return "no smooth part"
+    drawn = density.values > 0.01 * peak
+    return (
+        f"{100 * float(np.median(density.stderr[drawn] / density.values[drawn])):.2g} % where the density is not small"
+    )

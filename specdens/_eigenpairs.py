@@ -1,0 +1,110 @@
+"""Eigenpairs with their residuals: the result of `subspace_iteration` and `top_eigenpairs`, and what both share."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specdens._errors import SpecdensWarning
+from specdens._vectors import Array
+
+Floats = NDArray[np.float64]
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EigenPairs:
+    """Some eigenvalues of a Hermitian operator, their eigenvectors, and how far each pair is from being exact.
+
+    A residual bounds the distance from the value to *an* eigenvalue: there is one within |θ| · residual of θ.
+
+    Attributes
+    ----------
+    values
+        The eigenvalues θ with their signs, float64, in the order that was asked for.
+    vectors
+        Orthonormal columns, of shape (n, rank), in the array library and on the device of the operator.
+    residuals
+        ‖Av − θv‖ / |θ| of every pair. Where θ is zero to working precision (|θ| below ε^⅔ of the largest |θ| seen)
+        this ratio means nothing, and the residual is relative to the largest |θ| instead.
+    converged
+        Which residuals are within the tolerance.
+    num_products
+        How many products with the operator were spent; a product with a block counts its columns.
+    seconds
+        Wall time.
+    """
+
+    values: Floats
+    vectors: Array
+    residuals: Floats
+    converged: NDArray[np.bool_]
+    num_products: int
+    seconds: float
+
+    @property
+    def rank(self) -> int:
+        """The number of pairs."""
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        head = (
+            f"EigenPairs({self.rank} pairs, {int(self.converged.sum())} converged, {self.num_products} products, "
+            f"{self.seconds:.3g} s)"
+        )
+        rows = [
+            f"{i:>5}  {value:>14.7g}  {residual:>9.1e}{'' if done else '  not converged'}"
+            for i, (value, residual, done) in enumerate(zip(self.values, self.residuals, self.converged, strict=True))
+        ]
+        if len(rows) > 4 * _SHOWN:
+            rows[2 * _SHOWN : -2 * _SHOWN] = ["    ⋮"]
+        return "\n".join([head, "    #           value   residual", *rows])
+
+
+def denominators(theta: Floats, largest: float, eps: float) -> Floats:
+    """Return what the residual norms of Ritz values `theta` are divided by: |θ|, or the largest |θ| where θ is zero."""
+    magnitudes = np.abs(theta)
+    # rounding alone leaves ε |θ|max of a zero eigenvalue; ε^⅔ is ARPACK's line between small and zero
+    relative = np.where(magnitudes > eps ** (2 / 3) * largest, magnitudes, largest)
+    return np.where(relative > 0, relative, 1.0)
+
+
+def check_hermitian(found: NDArray[np.inexact], expected: NDArray[np.inexact], *, scale: float, eps: float) -> None:
+    """Refuse an operator whose inner products ⟨vᵢ, A vⱼ⟩ and ⟨A vᵢ, vⱼ⟩ disagree by far more than rounding."""
+    if not found.size:
+        return
+    worst = int(np.argmax(np.abs(found - expected)))
+    a, b = found.flat[worst], expected.flat[worst]
+    if abs(a - b) > eps**0.5 * scale:  # half the digits, as in the recurrence of `fast_lanczos`
+        raise ValueError(
+            f"the operator is not symmetric (Hermitian): ⟨v, A w⟩ = {a:.4g} but ⟨A v, w⟩ = {b:.4g}. "
+            "Dropout or batch statistics make products random; put the model in eval mode."
+        )
+
+
+def check_finite(finite: bool, product: int) -> None:
+    """Refuse a product with nan or infinities, by its number."""
+    if not finite:
+        raise ValueError(
+            f"A @ x returned nan or inf at product {product}: the operator, or the model behind it, is not finite."
+        )
+
+
+def warn_unconverged(pairs: EigenPairs, *, tol: float, remedy: str) -> None:
+    """Warn about the pairs that did not converge, by index, value and residual."""
+    missed = np.flatnonzero(~pairs.converged)
+    if not missed.size:
+        return
+    named = [f"{i} (value {pairs.values[i]:.6g}, residual {pairs.residuals[i]:.1e})" for i in missed[:_SHOWN]]
+    if len(missed) > _SHOWN:
+        named.append(f"and {len(missed) - _SHOWN} more")
+    warnings.warn(
+        f"{len(missed)} of {pairs.rank} eigenpairs did not reach tol={tol:g} in {pairs.num_products} products: "
+        f"pairs {', '.join(named)}. {remedy}",
+        SpecdensWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,146 @@
+"""The basis of `top_eigenpairs`: vectors that are locked, and a Lanczos chain in their complement."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specdens._eigenpairs import Floats, check_finite, check_hermitian
+from specdens._lanczos import BREAKDOWN
+from specdens._operators import Operator
+from specdens._probes import probe_block
+from specdens._vectors import Array, JaxVectors
+
+_ROTATION_CHUNK = 2**14  # columns: the product of a small matrix with a chunk of the basis stays in cache
+
+
+class KrylovBasis:
+    """An orthonormal basis [M, p] with A M = [M, p] H: M has been multiplied, the tail p not yet.
+
+    Ritz pairs are those of MᴴAM, and their residuals are what H has outside M: they need no product. At a restart M
+    shrinks to some Ritz vectors, and the tail couples to all of them [Wu & Simon 2000]. A chain ends when its tail is
+    given up; what M had along it goes into G, of which only norms are known: ‖G y‖ belongs to the residual of M y.
+
+    Parameters
+    ----------
+    A
+        The operator.
+    capacity
+        The largest number of vectors.
+    seed
+        Chain j begins with the probe of (seed, j).
+    """
+
+    def __init__(self, A: Operator, capacity: int, seed: int) -> None:
+        self.A, self.capacity, self.seed = A, capacity, seed
+        self.V = A.vectors.zeros((capacity, A.shape[0]))  # vectors are rows, so that each one is contiguous
+        # JAX compiles for every shape and copies whatever it writes: there, all rows take part, unused ones as zeros
+        self._has_fixed_shape = isinstance(A.vectors, JaxVectors)
+        self.H: NDArray[Any] = np.zeros((capacity, capacity), dtype="complex128" if A.vectors.is_complex else "float64")
+        self.G: NDArray[Any] = np.zeros((0, 0), dtype=self.H.dtype)
+        self.num_multiplied = 0
+        self.has_tail = False
+        self.scale = 0.0
+        self.num_chains = 0
+        self.num_products = 0
+
+    @property
+    def size(self) -> int:
+        """The number of vectors."""
+        return self.num_multiplied + self.has_tail
+
+    @property
+    def must_shrink(self) -> bool:
+        """Whether there is no room for another vector although the space has more."""
+        return self.size == self.capacity < self.A.bulk_dimension
+
+    def begin_chain(self) -> None:
+        """Take a random vector, orthogonal to those that are there, as the tail."""
+        block = probe_block(self.A.vectors, self.A.shape[0], [self.num_chains], self.seed)
+        self.num_chains += 1
+        self._append(*self._orthogonalize(self.A.project(block[:, 0]))[::2])
+
+    def extend(self) -> None:
+        """Multiply the tail; what is new in the product is the next tail, unless the chain ends here."""
+        m, g, eps = self.num_multiplied, self.G.shape[1], self.A.vectors.eps
+        w = self.A.apply_within(self.A.vectors.copy(self.V[m, ...]))
+        self.num_products += 1
+        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is reported below
+            w, c, beta = self._orthogonalize(w)
+        check_finite(math.isfinite(beta) and bool(np.isfinite(c).all()), self.num_products)
+        self.scale = max(self.scale, float(np.hypot(np.linalg.norm(c), beta)))
+        check_hermitian(c[g:], np.append(self.H[m, g:m], c[m]).conj(), scale=self.scale, eps=eps)
+        self.H[m, :g] = c[:g].conj()  # columns with an unknown part: this much of it is now known
+        self.H[: m + 1, m] = c
+        self.num_multiplied, self.has_tail = m + 1, False
+        # room for rounding; below it the subspace is invariant, and T exact
+        if beta > BREAKDOWN * eps * self.scale and self.size < self.A.bulk_dimension:
+            self.H[m + 1, m] = beta
+            self._append(w, beta)
+
+    def ritz(self) -> tuple[Floats, NDArray[Any], Floats, Floats]:
+        """Return the Ritz values, ascending, their coefficients on M, and the known and unknown part of their residuals."""
+        m = self.num_multiplied
+        T = np.triu(self.H[:m, :m])
+        theta, Y = np.linalg.eigh(T + np.triu(T, 1).conj().T)
+        R = self.H[: self.size, :m] @ Y
+        R[:m] -= Y * theta
+        return theta, Y, np.linalg.norm(R, axis=0), np.linalg.norm(self.G @ Y[: self.G.shape[1]], axis=0)
+
+    def restart(self, theta: Floats, Z: NDArray[Any], *, keep_tail: bool) -> None:
+        """Shrink M to the Ritz vectors M Z with the values `theta`, with or without the tail."""
+        m, k = Z.shape
+        couplings = self.H[m : self.size, :m] @ Z
+        unknown = self.G @ Z[: self.G.shape[1]]
+        if not keep_tail:
+            unknown, couplings = np.concatenate([unknown, couplings]), couplings[:0]
+        self.G = np.asarray(np.linalg.qr(unknown, mode="r")) if len(unknown) else self.G
+        C = np.zeros((self.size, k + len(couplings)), dtype=self.H.dtype)
+        C[:m, :k] = Z
+        C[m:, k:] = 1.0
+        self._rotate(C)
+        self.num_multiplied, self.has_tail = k, len(couplings) > 0
+        self.H[...] = 0.0
+        self.H[: self.size, :k] = np.concatenate([np.diag(theta), couplings])
+
+    def combine(self, Y: NDArray[Any]) -> Array:
+        """Return M Y as the columns of a new array."""
+        vectors = self.A.vectors
+        return vectors.combine(self.V[: self.num_multiplied, ...].T, vectors.from_host(Y, vectors.wide))
+
+    def _append(self, x: Array, norm: float) -> None:
+        vectors, row = self.A.vectors, self.size
+        x = vectors.scale(vectors.from_host(np.asarray(1.0 / norm), vectors.wide), x)
+        self.V = vectors.assign(self.V, (row, ...), x)
+        self.has_tail = True
+
+    def _orthogonalize(self, x: Array) -> tuple[Array, NDArray[Any], float]:
+        """Return x − V c, c and the norm of what is left: classical Gram–Schmidt, again while cancellation is felt."""
+        vectors, size = self.A.vectors, self.size
+        V = (self.V if self._has_fixed_shape else self.V[:size, ...]).T
+        c = np.zeros(size, dtype=self.H.dtype)
+        for _ in range(3):
+            part = vectors.coefficients(V, x)
+            x = vectors.subtract(V, part, x)
+            after = float(vectors.to_host(vectors.norm(x)))
+            removed = vectors.to_host(part)[:size]
+            c += removed
+            if not after < 0.7 * np.hypot(np.linalg.norm(removed), after):  # also where it is nan
+                break
+        return x, c, after
+
+    def _rotate(self, C: NDArray[Any]) -> None:
+        """Replace the basis by its combinations C, without a second basis."""
+        vectors, n, (m, k) = self.A.vectors, self.A.shape[0], C.shape
+        if self._has_fixed_shape:
+            padded = np.zeros_like(self.H)
+            padded[:k, :m] = C.T
+            self.V = vectors.from_host(padded) @ self.V
+            return
+        C_T = vectors.from_host(C.T)
+        for start in range(0, n, _ROTATION_CHUNK):
+            columns = slice(start, min(start + _ROTATION_CHUNK, n))
+            self.V = vectors.assign(self.V, (slice(0, k), columns), C_T @ self.V[:m, columns])

@@ -1,0 +1,166 @@
+"""The Lanczos recurrence for a block of probes in lockstep [Papyan 2019, Algorithm 3]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specdens._operators import Operator, ReusedMemoryError
+from specdens._vectors import Array
+
+# A probe has found an invariant subspace when β falls below this multiple of rounding; the largest seen where
+# that is exactly so is 39 (a Kneser graph).
+BREAKDOWN = 100.0
+
+
+@dataclass
+class Recurrence:
+    """The state of a block of probes: all that is needed to go on, and all that is left behind.
+
+    The vectors are the columns of (n, k) blocks, or of shape (n,) for a single probe. Every probe has its own
+    recurrence and its own end.
+    """
+
+    indices: tuple[int, ...]
+    """The numbers of the probes."""
+    v: Array
+    """The current Lanczos vectors, unit columns; zero for a probe that has ended."""
+    v_prev: Array | None = None
+    alphas: list[list[float]] = field(default_factory=list)
+    betas: list[list[float]] = field(default_factory=list)
+    """Per probe β₁, …, β_m; the last one couples to the next vector."""
+    scale: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    """The largest ‖A v‖ so far, per probe."""
+    active: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
+    """Whether the probe goes on: false once T is exact."""
+    num_steps: int = 0
+    num_products: int = 0
+
+    @classmethod
+    def start(cls, A: Operator, indices: tuple[int, ...], block: Array) -> Self:
+        """Project a block of start vectors onto the operator's subspace and normalise it, in place."""
+        k = block.shape[1]
+        v = A.project(block[:, 0] if k == 1 else block)
+        norms = np.atleast_1d(A.vectors.to_host(A.vectors.norm(v)))
+        if not np.all(np.isfinite(norms) & (norms > 0)):
+            raise ValueError(f"`probes` must be finite and not within the deflated subspace; got norms {norms}")
+        v = A.vectors.scale(_coefficients(A, 1.0 / norms), v)
+        return cls(
+            indices,
+            v,
+            alphas=[[] for _ in range(k)],
+            betas=[[] for _ in range(k)],
+            scale=np.zeros(k),
+            active=np.ones(k, dtype=bool),
+        )
+
+    def step(self, A: Operator, *, check: bool) -> None:
+        """Do one step of every probe: one product, one wait for the device."""
+        vectors, v, v_prev = A.vectors, self.v, self.v_prev
+        w = A.apply_within(v)
+        self.num_products += len(self.indices)
+        if check and v_prev is None:
+            w = check_determinism(A, v, w)
+            self.num_products += 1
+        elif check and self.num_steps == 1:
+            self._check_symmetry(A, v_prev, v, w)
+        if v_prev is None:
+            alpha = vectors.dot(v, w)
+        else:
+            beta_prev = _coefficients(A, np.array([beta[-1] for beta in self.betas]) * self.active)
+            w, alpha = vectors.axpy_dot(-beta_prev, v_prev, w, v)
+        w, beta_squared = self._residual(A, alpha, v, w)
+        inverse = self._record(A, vectors.to_host(vectors.xp.stack([alpha, beta_squared])), check=check)
+        self.v_prev, self.v = v, vectors.scale(_coefficients(A, inverse), w)
+
+    def _residual(self, A: Operator, alpha: Array, v: Array, w: Array) -> tuple[Array, Array]:
+        """Return w − α v and its squared norm."""
+        return A.vectors.axpy_dot(-alpha, v, w, w)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the recurrence can go on."""
+        return self.v is not None
+
+    def forget_vectors(self) -> None:
+        """Keep the coefficients alone."""
+        self.v = self.v_prev = None
+
+    def copy(self) -> Self:
+        """Return a recurrence that can go on without changing this one; vectors are shared, as no step writes them."""
+        return replace(
+            self,
+            alphas=[list(row) for row in self.alphas],
+            betas=[list(row) for row in self.betas],
+            active=self.active.copy(),
+        )
+
+    def _record(self, A: Operator, scalars: NDArray[np.generic], *, check: bool) -> NDArray[np.float64]:
+        """Append α and β of the probes that are still active; return what to multiply their next vectors with."""
+        alpha, beta_squared = (np.atleast_1d(row) for row in scalars)
+        self.num_steps += 1
+        for j in np.flatnonzero(self.active & ~(np.isfinite(alpha) & np.isfinite(beta_squared))):
+            raise ValueError(
+                f"A @ x returned {'nan' if np.isnan(alpha[j]) else 'inf'} at step {self.num_steps} of probe "
+                f"{self.indices[j]}: the operator, or the model behind it, is not finite."
+            )
+        beta = np.sqrt(np.maximum(beta_squared.real, 0.0))
+        beta_prev = np.array([row[-1] if row else 0.0 for row in self.betas])
+        self.scale = np.maximum(self.scale, np.sqrt(np.abs(alpha) ** 2 + beta**2 + beta_prev**2))
+        if check and np.any(np.abs(alpha.imag) > tolerance(A) * self.scale):
+            j = int(np.argmax(np.abs(alpha.imag)))
+            raise ValueError(
+                f"the operator is not Hermitian: ⟨v, Av⟩ = {alpha[j]:.3g} is not real "
+                f"(step {self.num_steps} of probe {self.indices[j]})."
+            )
+        for j in np.flatnonzero(self.active):
+            self.alphas[j].append(float(alpha[j].real))
+            self.betas[j].append(float(beta[j]))
+        self.active &= beta > BREAKDOWN * A.vectors.eps * self.scale
+        return np.where(self.active, 1.0 / np.where(self.active, beta, 1.0), 0.0)
+
+    def _check_symmetry(self, A: Operator, v_prev: Array, v: Array, w: Array) -> None:
+        """Compare ⟨v₁, A v₂⟩ with β₁: far apart at any n unless the operator is symmetric, and no further product."""
+        seen = np.atleast_1d(A.vectors.to_host(A.vectors.dot(v_prev, w)))
+        # where β₁ is small, rounding has left a part of v₁ in v₂, which A multiplies by α₁
+        overlap = np.atleast_1d(A.vectors.to_host(A.vectors.dot(v_prev, v)))
+        seen = seen - np.array([row[0] for row in self.alphas]) * overlap
+        beta = np.array([row[0] for row in self.betas])
+        wrong = self.active & (np.abs(seen - beta) > tolerance(A) * self.scale)
+        for j in np.flatnonzero(wrong):
+            raise ValueError(
+                f"the operator is not symmetric: ⟨v₁, Av₂⟩ = {seen[j]:.3g} but β₁ = {beta[j]:.3g}. "
+                "Dropout or batch statistics make products random; put the model in eval mode."
+            )
+
+
+def tolerance(A: Operator) -> float:
+    """Return the relative difference beyond which two numbers that should agree do not: half the digits."""
+    return float(np.sqrt(A.vectors.eps))
+
+
+def _coefficients(A: Operator, values: NDArray[np.float64]) -> Array:
+    """Return one number per probe on the device, as an array of shape () for a single probe."""
+    return A.vectors.from_host(values if values.size > 1 else values[0], A.vectors.wide)
+
+
+def check_determinism(A: Operator, v: Array, w: Array) -> Array:
+    """Repeat the product with one vector and compare; return the product, in memory of its own."""
+    vectors = A.vectors
+    first = v if v.ndim == 1 else vectors.copy(v[:, 0])
+    try:
+        again = A.apply_within(first)
+    except ReusedMemoryError:  # seen in time: both products are made again, as copies
+        w, again = A.apply_within(v), A.apply_within(first)
+    product = w if w.ndim == 1 else w[:, 0]
+    again = vectors.axpy(vectors.from_host(np.asarray(-1.0)), product, again)
+    difference, size = (float(vectors.to_host(vectors.norm(x))) for x in (again, product))
+    if difference > tolerance(A) * size:
+        raise ValueError(
+            f"the operator is not deterministic: two products with the same vector differ by {difference / size:.2g} "
+            "of their size. Dropout, batch statistics or a shuffling loader make products random; switch them off."
+        )
+    return w

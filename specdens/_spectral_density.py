@@ -1,0 +1,118 @@
+"""The front door: the paper's pipeline in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+from numpy.typing import ArrayLike
+
+from specdens._adaptive import lanczos_to_tolerance
+from specdens._as_operator import as_operator
+from specdens._cdf import Floats
+from specdens._chebyshev_moments import ChebyshevMoments
+from specdens._deflation import deflate
+from specdens._density import Density
+from specdens._errors import as_choice, as_count, as_positive
+from specdens._fast_lanczos import DEFAULT_STEPS, fast_lanczos, steps_within
+from specdens._kpm import kpm
+from specdens._measure import SpectralMeasure
+from specdens._operators import Operator
+from specdens._slow_lanczos import slow_lanczos
+from specdens._top_eigenpairs import top_eigenpairs
+
+METHODS = ("fast_lanczos", "slow_lanczos", "kpm")
+DEFAULT_LOG_STEPS = 2048
+
+
+def spectral_density(
+    A: Any,
+    *,
+    method: Literal["fast_lanczos", "slow_lanczos", "kpm"] = "fast_lanczos",
+    num_steps: int | None = None,
+    num_probes: int = 1,
+    rank: int = 0,
+    function: Literal["log"] | Callable[[Floats], ArrayLike] | None = None,
+    tol: float | None = None,
+    max_products: int | None = None,
+    seed: int = 0,
+) -> Density:
+    """Return the density of the eigenvalues of A.
+
+    Parameters
+    ----------
+    A
+        A real symmetric or complex Hermitian operator: anything that `as_operator` takes.
+    method
+        "fast_lanczos" (three vectors per probe), "slow_lanczos" (full reorthogonalisation) or "kpm".
+    num_steps
+        The number of products per probe; by default 128, or 2048 for ``function="log"``, or the dimension if less.
+    num_probes
+        The number of random start vectors.
+    rank
+        How many eigenpairs of largest magnitude to find first and to take out: they become atoms of mass 1/n and the
+        bulk is drawn on its own scale.
+    function
+        None for the density of A; "log" for that of log(|λ| + 1e-5); or any real function of an array of eigenvalues.
+    tol
+        The error to reach, as the W1 distance to the spectrum divided by its width: steps, then probes are added
+        until the estimated error is below it. `num_steps` and `num_probes` are where to start. For "fast_lanczos".
+    max_products
+        The budget of products for `tol`, 2048 by default; the density's notes say whether it was spent.
+    seed
+        The seed of all random vectors.
+
+    Returns
+    -------
+    Density
+        With its measure, from which any other picture can be drawn without a further product.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> A = np.diag(np.concatenate([[30.0, 20.0], np.linspace(-1, 1, 998)]))
+    >>> density = sd.spectral_density(A, rank=2)
+    >>> density.atoms.positions.round(6)
+    array([20., 30.])
+    >>> round(density.mass(), 6)
+    1.0
+    """
+    operator = as_operator(A)
+    as_choice("method", method, METHODS)
+    as_count("rank", rank, minimum=0, maximum=operator.bulk_dimension)
+    if function is not None and function != "log" and not callable(function):
+        raise ValueError(f'`function` must be None, "log" or a function; got {function!r}')
+    if tol is not None:
+        as_positive("tol", tol)
+    if tol is not None and method != "fast_lanczos":
+        raise ValueError(f'`tol` needs method="fast_lanczos", whose runs can be extended; got {method!r}')
+    if max_products is not None and tol is None:
+        raise ValueError("`max_products` must come with `tol`: without it num_steps × num_probes products are made")
+    pairs = top_eigenpairs(operator, rank=rank, seed=seed) if rank else None
+    if pairs is not None:
+        operator = deflate(operator, pairs)
+    default = DEFAULT_LOG_STEPS if function == "log" and tol is None else DEFAULT_STEPS
+    num_steps = steps_within(operator, num_steps, default) if operator.bulk_dimension else 0
+    notes: tuple[str, ...] = ()
+    if tol is not None:
+        measure, note = lanczos_to_tolerance(operator, tol, max_products, num_steps, num_probes, seed)
+        notes = (note,)
+    else:
+        measure = _measure(operator, method, num_steps, num_probes, seed)
+    return replace(_draw(measure, function), outliers=pairs, notes=notes)
+
+
+def _measure(
+    A: Operator, method: str, num_steps: int, num_probes: int, seed: int
+) -> SpectralMeasure | ChebyshevMoments:
+    if method == "kpm":
+        return kpm(A, num_moments=2 * max(num_steps, 1), num_probes=num_probes, seed=seed)
+    run = fast_lanczos if method == "fast_lanczos" else slow_lanczos
+    return run(A, num_steps=num_steps or None, num_probes=num_probes, seed=seed)
+
+
+def _draw(measure: SpectralMeasure | ChebyshevMoments, function: Any) -> Density:
+    if function is None:
+        return measure.density()
+    return measure.log_density() if function == "log" else measure.density_of(function)

@@ -1,0 +1,53 @@
+"""What all tests share: Hypothesis profiles and the registry of array libraries."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+import numpy as np
+import pytest
+
+hypothesis.settings.register_profile("dev", max_examples=25, deadline=None)
+hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+LIBRARIES = ("numpy", "torch", "jax.numpy", "array_api_strict")
+
+
+class Library:
+    """One array library: how to make its arrays, and in which precision it is tested."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.xp = pytest.importorskip(name)
+
+    @property
+    def real(self) -> str:
+        """The most precise real dtype: JAX computes in float32 unless its user says otherwise."""
+        return "float32" if self.name == "jax.numpy" else "float64"
+
+    @property
+    def complex(self) -> str:
+        return "complex64" if self.name == "jax.numpy" else "complex128"
+
+    @property
+    def rtol(self) -> float:
+        """What a few hundred operations leave of the dtype's precision."""
+        return 1e-4 if self.name == "jax.numpy" else 1e-10
+
+    def array(self, values, dtype: str | None = None):
+        """Return values as an array of this library; the default dtype is its most precise one."""
+        values = np.asarray(values)
+        if dtype is None:
+            dtype = self.complex if np.iscomplexobj(values) else self.real
+        return self.xp.asarray(values.astype(dtype).copy())
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@pytest.fixture(params=LIBRARIES)
+def library(request) -> Library:
+    """Every array library in turn."""
+    return Library(request.param)
