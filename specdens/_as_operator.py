@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import array_api_compat as aac
@@ -141,17 +142,11 @@ def _vectors_for(A: Any, dtype: Any, like: Array | None) -> Vectors:
             raise TypeError(f"`like` must be an array; got {type(like).__name__}")
         xp, device = aac.array_namespace(like), aac.device(like)
     elif module == "torch":
-        import array_api_compat.torch as xp
-
-        device = getattr(A, "device", None)
+        xp, device = importlib.import_module("array_api_compat.torch"), getattr(A, "device", None)
     elif type(A).__module__.split(".")[0] == "jax":
-        import jax.numpy as xp
-
-        device = None
+        xp, device = importlib.import_module("jax.numpy"), None
     else:
-        import array_api_compat.numpy as xp
-
-        device = None
+        xp, device = importlib.import_module("array_api_compat.numpy"), None
     return vectors_like(xp.empty((0,), dtype=getattr(xp, name), device=device))
 
 

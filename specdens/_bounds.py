@@ -9,6 +9,7 @@ import numpy as np
 from specdens._as_operator import as_operator
 from specdens._atoms import Atoms
 from specdens._combine import Combination
+from specdens._errors import as_count
 from specdens._operators import Operator
 from specdens._vectors import Array
 
@@ -36,7 +37,7 @@ class Interval(NamedTuple):
         """Return the interval with `margin` of its width added at either end, and never of width zero."""
         room = margin * self.width
         if self.width <= 1e-12 * max(abs(self.lo), abs(self.hi)):  # a single eigenvalue, to rounding
-            room = max(abs(self.center), 1.0) * max(margin, 1e-3)
+            room = (abs(self.center) or 1.0) * max(margin, 1e-3)
         return Interval(self.lo - room, self.hi + room)
 
 
@@ -93,8 +94,8 @@ def spectral_bounds(A: Any, *, num_steps: int = 32, margin: float = 0.05, seed: 
     from specdens._fast_lanczos import fast_lanczos
 
     A = as_operator(A)
-    steps = min(num_steps, max(A.bulk_dimension, 1))
-    return fast_lanczos(A, num_steps=steps, seed=seed).bounds(margin=margin)
+    num_steps = min(as_count("num_steps", num_steps), A.bulk_dimension)
+    return fast_lanczos(A, num_steps=num_steps or None, seed=seed).bounds(margin=margin)
 
 
 class Normalized(Combination):

@@ -70,7 +70,7 @@ class Cdf:
 
 def mixture(parts: Sequence[tuple[float, Cdf]]) -> Cdf:
     """Return Σ wᵢ Fᵢ."""
-    positions = np.unique(np.concatenate([part.positions for _, part in parts]))
+    positions = np.unique(np.concatenate([np.empty(0), *(part.positions for _, part in parts)]))
     sides = [sum((w * part(positions, side=side) for w, part in parts), np.zeros(positions.shape)) for side in _SIDES]
     return Cdf(np.repeat(positions, 2), np.maximum.accumulate(np.column_stack(sides).ravel()))
 

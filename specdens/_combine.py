@@ -70,12 +70,13 @@ class Projected(Operator):
     """
 
     def __init__(self, A: Any, Q: Array) -> None:
-        A = as_operator(A)
-        super().__init__(A.shape[0], A.vectors)
-        if Q.ndim != 2 or Q.shape[0] != A.shape[0] or Q.shape[1] > A.shape[0]:
-            raise ValueError(f"`Q` must have shape ({A.shape[0]}, rank); got {tuple(Q.shape)}")
-        self.A, self.Q = A, Q
-        self.has_block_products = A.has_block_products
+        self.A: Operator = as_operator(A)
+        self.Q = Q
+        n = self.A.shape[0]
+        if Q.ndim != 2 or Q.shape[0] != n or Q.shape[1] > n:
+            raise ValueError(f"`Q` must have shape ({n}, rank); got {tuple(Q.shape)}")
+        super().__init__(n, self.A.vectors)
+        self.has_block_products = self.A.has_block_products
 
     def project(self, x: Array) -> Array:
         """Remove the part of x within the span of Q, in place, and return x."""
@@ -101,11 +102,10 @@ class Counted(Operator):
     """
 
     def __init__(self, A: Any) -> None:
-        A = as_operator(A)
-        super().__init__(A.shape[0], A.vectors)
-        self.A = A
+        self.A: Operator = as_operator(A)
+        super().__init__(self.A.shape[0], self.A.vectors)
         self.num_products = 0
-        self.has_block_products = A.has_block_products
+        self.has_block_products = self.A.has_block_products
 
     def apply(self, x: Array) -> Array:
         self.num_products += 1 if x.ndim == 1 else x.shape[1]

@@ -31,13 +31,14 @@ def pareto_covariance(n: int = 1000, seed: int = 0) -> Matrix:
 
 
 def run_demo(picture: Path) -> str:
-    """Draw both spectra next to their exact eigenvalues; return a report, and save the picture if matplotlib is there."""
+    """Draw both spectra over their exact eigenvalues; return a report, and save a picture if matplotlib is there."""
     spiked, pareto = spiked_covariance(), pareto_covariance()
     started = time.perf_counter()
     density = spectral_density(spiked, rank=3, num_probes=10)
     log_density = spectral_density(pareto, function="log", num_probes=10)
     seconds = time.perf_counter() - started
-    exact, exact_log = np.linalg.eigvalsh(spiked), np.log(np.abs(np.linalg.eigvalsh(pareto)) + 1e-5)
+    exact: Matrix = np.linalg.eigvalsh(spiked)
+    exact_log: Matrix = np.log(np.abs(np.linalg.eigvalsh(pareto)) + 1e-5)
     found = ", ".join(f"{value:.6f}" for value in density.atoms.positions)
     wanted = ", ".join(f"{value:.6f}" for value in exact[-3:])
     lines = [
@@ -67,8 +68,8 @@ def _draw(density: Density, exact: Matrix, log_density: Density, exact_log: Matr
     _panel(left, density, exact[:-3], (exact.size - 3) / exact.size)
     left.set(title="Spiked covariance: bulk and three outliers", xlabel="λ", xlim=(-0.3, 6.8))
     _panel(right, log_density, exact_log, 1.0)
-    right.set(title="Pareto covariance: a power law, and zeros at log ε")
-    left.legend(loc="upper right")
+    right.set(title="Pareto covariance: a power law, and zeros at log ε", yscale="log", ylim=(1e-4, 10))
+    left.legend(loc="upper center")
     figure.savefig(picture, dpi=150)
     plt.close(figure)
 

@@ -47,7 +47,7 @@ def check_kappa(kappa: float) -> float:
 
 def gaussian_width(interval: Interval, num_steps: int, kappa: float) -> float:
     """Return the paper's σ: a bump falls by the factor κ half way to the next node, if nodes are evenly spaced."""
-    return interval.width / (max(num_steps - 1, 1) * np.sqrt(8 * np.log(kappa)))
+    return interval.width / (max(num_steps - 1, 1) * float(np.sqrt(8 * np.log(kappa))))
 
 
 def gaussian_density(readings: Readings, *, num_points: int, kappa: float, edges: Floats | None) -> Density:

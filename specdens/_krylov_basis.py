@@ -82,7 +82,7 @@ class KrylovBasis:
             self._append(w, beta)
 
     def ritz(self) -> tuple[Floats, NDArray[Any], Floats, Floats]:
-        """Return the Ritz values, ascending, their coefficients on M, and the known and unknown part of their residuals."""
+        """Return Ritz values, ascending, their coefficients on M, and the known and unknown part of their residuals."""
         m = self.num_multiplied
         T = np.triu(self.H[:m, :m])
         theta, Y = np.linalg.eigh(T + np.triu(T, 1).conj().T)

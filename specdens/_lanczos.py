@@ -110,8 +110,7 @@ class Recurrence:
         beta = np.sqrt(np.maximum(beta_squared.real, 0.0))
         beta_prev = np.array([row[-1] if row else 0.0 for row in self.betas])
         self.scale = np.maximum(self.scale, np.sqrt(np.abs(alpha) ** 2 + beta**2 + beta_prev**2))
-        if check and np.any(np.abs(alpha.imag) > tolerance(A) * self.scale):
-            j = int(np.argmax(np.abs(alpha.imag)))
+        for j in np.flatnonzero(check & (np.abs(alpha.imag) > tolerance(A) * self.scale)):
             raise ValueError(
                 f"the operator is not Hermitian: ⟨v, Av⟩ = {alpha[j]:.3g} is not real "
                 f"(step {self.num_steps} of probe {self.indices[j]})."

@@ -37,7 +37,7 @@ def _stems(density: Density, ax: Any) -> None:
     masses_axis = ax.twinx()
     masses_axis.vlines(positions, 0.0, masses, color=ATOM, linewidth=1.4)
     masses_axis.plot(positions, masses, "o", color=ATOM, markersize=4)
-    masses_axis.set_ylim(0.0, 1.25 * float(np.max(masses)))
+    masses_axis.set_ylim(0.0, 1.5 * float(np.max(masses)))
     masses_axis.set_ylabel("mass of an atom", color=ATOM)
     masses_axis.tick_params(axis="y", colors=ATOM)
 

@@ -163,9 +163,7 @@ class Readings(ABC):
         return Estimate(self.dimension * float(value), self.dimension * float(stderr))
 
     def _quadrature_of_cdf(self, x: Floats) -> Floats:
-        if not self.rules:
-            return np.zeros(x.shape)
-        return self.probe_mass * np.sum([cdf_error(rule, x) for rule in self.rules], axis=0)
+        return self.probe_mass * sum((cdf_error(rule, x) for rule in self.rules), np.zeros(x.shape))
 
     # -- functions -----------------------------------------------------------------------------------------------
 
@@ -189,11 +187,11 @@ class Readings(ABC):
         positions, masses = self.known_atoms
         known = float(np.sum(masses * apply_function(f, positions)))
         mean, bulk = self._mean(f), self.bulk_dimension / self.dimension
-        squares = [
-            variance_masses(rule.weights, self.bulk_dimension) @ apply_function(f, rule.nodes) ** 2
+        spreads = [
+            variance_masses(rule.weights, self.bulk_dimension) @ (apply_function(f, rule.nodes) - mean) ** 2
             for rule in self.rules
         ]
-        spread = max(float(np.mean(squares)) - mean**2, 0.0) if squares else 0.0
+        spread = float(np.mean(spreads)) if spreads else 0.0
         sampling = np.sqrt(self.sampling_variance * spread)
         rounding = 1e3 * self.eps * abs(mean)
         stderr = bulk * np.hypot(np.hypot(sampling, rounding), self._quadrature_error(f, mean))

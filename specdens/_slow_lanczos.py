@@ -9,10 +9,11 @@ from typing import Any
 
 from specdens._as_operator import as_operator
 from specdens._errors import as_positive
-from specdens._fast_lanczos import as_probes, start_block, steps_within
+from specdens._fast_lanczos import steps_within
 from specdens._lanczos import Recurrence
 from specdens._measure import SpectralMeasure
 from specdens._operators import Operator
+from specdens._probes import as_probes, start_block
 from specdens._vectors import Array
 
 _log = logging.getLogger("specdens")

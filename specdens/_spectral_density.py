@@ -95,6 +95,7 @@ def spectral_density(
     default = DEFAULT_LOG_STEPS if function == "log" and tol is None else DEFAULT_STEPS
     num_steps = steps_within(operator, num_steps, default) if operator.bulk_dimension else 0
     notes: tuple[str, ...] = ()
+    measure: SpectralMeasure | ChebyshevMoments
     if tol is not None:
         measure, note = lanczos_to_tolerance(operator, tol, max_products, num_steps, num_probes, seed)
         notes = (note,)

@@ -113,19 +113,19 @@ def test_rademacher_probes_do_not_err_on_diagonal_matrices(method):
 
 
 def test_every_array_library_gives_the_measure_of_numpy(library):
-    A = rotated(np.concatenate([semicircle(80), [5.0, 8.0]]))
+    A = rotated(semicircle(200))  # few steps, no outliers: nothing has converged, so that T is known to rounding
     for method in (sd.fast_lanczos, sd.slow_lanczos):
-        ours = method(library.array(A), num_steps=20, num_probes=3, seed=4)
-        numpys = method(A, num_steps=20, num_probes=3, seed=4)
+        ours = method(library.array(A), num_steps=12, num_probes=3, seed=4)
+        numpys = method(A, num_steps=12, num_probes=3, seed=4)
         assert ours.dtype == library.real
-        assert wasserstein(ours.bulk_cdf, numpys.bulk_cdf) < 10 * library.rtol * 10
+        assert wasserstein(ours.bulk_cdf, numpys.bulk_cdf) < 10 * library.rtol
 
 
 def test_every_array_library_gives_the_measure_of_numpy_for_hermitian_operators(library):
-    A = rotated(np.concatenate([semicircle(80), [5.0, 8.0]]), is_complex=True)
-    ours, numpys = (sd.fast_lanczos(x, num_steps=20, num_probes=3) for x in (library.array(A), A))
+    A = rotated(semicircle(200), is_complex=True)
+    ours, numpys = (sd.fast_lanczos(x, num_steps=12, num_probes=3) for x in (library.array(A), A))
     assert ours.dtype == library.complex
-    assert wasserstein(ours.bulk_cdf, numpys.bulk_cdf) < 10 * library.rtol * 10
+    assert wasserstein(ours.bulk_cdf, numpys.bulk_cdf) < 10 * library.rtol
 
 
 # -- memory --------------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_a_product_that_is_not_finite_is_named_with_its_step_and_probe(method, b
 
     def matvec(x):
         calls.append(1)
-        return np.full(9, bad) if len(calls) == 4 else np.arange(9.0) * x
+        return np.where((np.arange(9) == 0) & (len(calls) == 4), bad, np.arange(9.0) * x)
 
     A = sd.as_operator(matvec, shape=9, dtype="float64")
     with pytest.raises(ValueError, match=rf"A @ x returned {said} at step 4 of probe 0: the operator, or the model"):
