@@ -121,7 +121,7 @@ def _from_scipy_operator(A: Any, shape: Any, dtype: Any) -> Operator:
     if A.dtype is not None:
         _check_complex_to_real(A.dtype, name)
     custom = getattr(A, "_CustomLinearOperator__matmat_impl", None) is not None
-    native = type(A)._matmat is not scipy.sparse.linalg.LinearOperator._matmat
+    native = type(A)._matmat is not scipy.sparse.linalg.LinearOperator._matmat  # type: ignore[attr-defined]
     blocks = custom if type(A).__name__ == "_CustomLinearOperator" else native
 
     def matmul(x: Array) -> Array:

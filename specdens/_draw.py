@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from specdens._atoms import Atoms
+from specdens._atoms import Atoms, merge_atoms
 from specdens._bounds import Interval
 from specdens._cdf import Floats
 from specdens._density import Density, edges_around, uniform_edges
@@ -186,18 +186,26 @@ def finish(
 ) -> Density:
     """Scale a drawing of probability 1 to the share of the smooth part, and add the atoms."""
     share = readings.probe_mass * len(readings.smooth_rules)
-    positions, masses = readings.atoms
     return Density(
         grid=(edges[1:] + edges[:-1]) / 2,
         values=share * values,
         stderr=share * stderr,
         edges=edges,
         axis=axis,
-        atoms=Atoms(f(positions), masses) if positions.size else Atoms.none(),
+        atoms=readings.atoms if f is identity else _pushed_atoms(readings.atoms, f),
         mass_outside=share * (1.0 - float(np.sum(values * np.diff(edges)))),
         kernel=kernel,
         measure=readings,
     )
+
+
+def _pushed_atoms(atoms: Atoms, f: Function) -> Atoms:
+    """Return the atoms on the axis of f, in order; those that f sends to one place are one."""
+    if not atoms.positions.size:
+        return atoms
+    images = f(atoms.positions)
+    rounding = 1e3 * np.finfo(np.float64).eps * float(np.max(np.abs(images)))
+    return merge_atoms([Atoms(images, atoms.masses)], tolerance=rounding)
 
 
 def _most_nodes(rules: Sequence[Rule]) -> int:

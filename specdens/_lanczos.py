@@ -128,7 +128,8 @@ class Recurrence:
         overlap = np.atleast_1d(A.vectors.to_host(A.vectors.dot(v_prev, v)))
         seen = seen - np.array([row[0] for row in self.alphas]) * overlap
         beta = np.array([row[0] for row in self.betas])
-        wrong = self.active & (np.abs(seen - beta) > tolerance(A) * self.scale)
+        # what is not finite is another fault, which the record of this step will name
+        wrong = self.active & np.isfinite(seen) & (np.abs(seen - beta) > tolerance(A) * self.scale)
         for j in np.flatnonzero(wrong):
             raise ValueError(
                 f"the operator is not symmetric: ⟨v₁, Av₂⟩ = {seen[j]:.3g} but β₁ = {beta[j]:.3g}. "

@@ -263,7 +263,8 @@ class SpectralMeasure(Readings):
 def _decompose(alphas: Floats, betas: Floats, last_beta: float) -> tuple[Floats, Floats, Floats]:
     """Return nodes, weights and residuals of one probe."""
     # divide and conquer, SciPy's default since 1.16; the one before (MRRR) fails on some T with many ghosts
-    nodes, vectors = scipy.linalg.eigh_tridiagonal(alphas, betas)
+    decomposition = scipy.linalg.eigh_tridiagonal(alphas, betas)
+    nodes, vectors = (np.asarray(part, dtype=np.float64) for part in decomposition)
     weights = vectors[0] ** 2
     return nodes, weights / weights.sum(), last_beta * np.abs(vectors[-1])
 

@@ -55,7 +55,9 @@ def probe_block(vectors: Vectors, n: int, indices: Sequence[int], seed: int, *, 
 def gaussian_probe_block(vectors: Vectors, n: int, indices: Sequence[int], seed: int) -> Array:
     """Return Gaussian probes as the unit columns of an (n, k) block."""
     block = probe_block(vectors, n, indices, seed)
-    return vectors.scale(1.0 / vectors.norm(block), block)
+    # by way of the host: JAX divides float64 numbers in float32 and says so
+    inverse = vectors.from_host(1.0 / vectors.to_host(vectors.norm(block)), vectors.wide)
+    return vectors.scale(inverse, block)
 
 
 def given_columns(start: Any, n: int) -> Any:

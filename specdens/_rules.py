@@ -57,12 +57,13 @@ def cdf_error(rule: Rule, x: Floats) -> Floats:
     around = np.stack([rule.weights[np.clip(i + s, 0, last)] for s in (-1, 0, 1, 2)])
     bend = np.maximum(np.abs(around[0] - 2 * around[1] + around[2]), np.abs(around[1] - 2 * around[2] + around[3]))
     rough = np.minimum(bend / np.maximum(around.max(axis=0), np.finfo(float).tiny), 1.0)
-    gap = np.zeros(x.shape)
+    gap: Floats = np.zeros(x.shape)
     for j in (i, i + 1):
         at = np.clip(j, 0, last)
         r2, d2 = rule.residuals[at] ** 2, (x - rule.nodes[at]) ** 2
         gap += np.where(j == at, rule.weights[at] * r2 / np.maximum(r2 + d2, np.finfo(float).tiny), 0.0)
-    return (0.3 * rough + 0.02) * gap
+    error: Floats = (0.3 * rough + 0.02) * gap
+    return error
 
 
 def markov_bounds(rule: Rule, x: Floats) -> tuple[Floats, Floats]:

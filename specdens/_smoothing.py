@@ -51,12 +51,17 @@ def cell_averages(edges: Floats, bumps: Bumps, second_masses: Floats | None = No
 
 
 def local_mean(edges: Floats, values: Floats, half_width: Floats | float) -> Floats:
-    """Return the mean of a cell-wise constant function over [x − half_width, x + half_width] for every centre x."""
+    """Return the mean of a non-negative cell-wise constant function over [x − half_width, x + half_width] for every x.
+
+    A difference of running sums; where that is lost to rounding, the value of the cell itself.
+    """
     centres = (edges[1:] + edges[:-1]) / 2
     half = np.maximum(half_width, np.diff(edges) / 2)
     total = np.concatenate([[0.0], np.cumsum(values * np.diff(edges))])
     lo, hi = np.maximum(centres - half, edges[0]), np.minimum(centres + half, edges[-1])
-    return np.maximum(np.interp(hi, edges, total) - np.interp(lo, edges, total), 0.0) / (hi - lo)
+    inside = np.interp(hi, edges, total) - np.interp(lo, edges, total)
+    mean: Floats = np.where(inside > 1e-12 * total[-1], inside / (hi - lo), values)
+    return mean
 
 
 def variance_masses(weights: Floats, n: int) -> Floats:
@@ -71,7 +76,8 @@ def variance_masses(weights: Floats, n: int) -> Floats:
 def standard_error(values: Floats, variance: Floats, squared_error: Floats | float = 0.0) -> Floats:
     """Return the root of the sum of sampling variance, squared quadrature error and a floor for rounding."""
     floor = ROUNDING * np.max(np.abs(values), initial=0.0)
-    return np.sqrt(variance + squared_error + floor**2)
+    total: Floats = variance + squared_error + floor**2
+    return np.sqrt(total)
 
 
 def slab_bumps(cdf: Cdf, f: Callable[[Floats], Floats], widths: Callable[[Floats], Floats], num_pieces: int) -> Bumps:

@@ -222,6 +222,6 @@ def vectors_like(like: Array) -> Vectors:
 def dtype_name(dtype: Any) -> str:
     """Return "float32", "complex128", … for a dtype of any array library."""
     try:
-        return np.dtype(dtype).name
+        return str(np.dtype(dtype).name)
     except TypeError:
         return str(dtype).rsplit(".", 1)[-1]

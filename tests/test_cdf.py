@@ -36,7 +36,7 @@ ROUNDING = 1e-12
 
 @given(F=any_cdf)
 def test_a_cdf_rises_from_zero_to_its_mass(F):
-    x = np.sort(np.concatenate([F.positions, np.linspace(-8, 8, 100)]))
+    x = np.unique(np.concatenate([F.positions, np.linspace(-8, 8, 100)]))
     right, left = F(x), F(x, side="left")
     assert np.all(np.diff(right) >= -ROUNDING)
     assert np.all(left <= right + ROUNDING)
@@ -62,7 +62,7 @@ def test_the_quantile_is_the_smallest_x_that_reaches_the_level(F, q):
 @given(F=slabs())
 def test_the_quantile_inverts_a_cdf_where_it_rises(F):
     inner = (F.positions[1:] + F.positions[:-1]) / 2
-    x = inner[(np.diff(F.values) > 0) & (np.diff(F.positions) > 0)]
+    x = inner[(np.diff(F.values) > 1e-9) & (np.diff(F.positions) > 0)]
     assert np.allclose(F.quantile(F(x)), x, atol=1e-9)
 
 

@@ -117,7 +117,7 @@ def test_a_scipy_operator_that_is_complex_after_all_is_refused():
 
 
 def test_an_operator_is_not_converted_to_another_dtype():
-    with pytest.raises(ValueError, match="`dtype` must be that of the operator, float64; got float32. Make the opera"):
+    with pytest.raises(ValueError, match=r"`dtype` must be that of the operator, float64; got float32. Make the opera"):
         sd.as_operator(sd.as_operator(EYE), dtype="float32")
 
 

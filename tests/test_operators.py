@@ -140,7 +140,7 @@ def test_torch_tensors_of_every_layout_multiply_without_gradients(layout, matrix
 def test_torch_integers_are_exact_and_half_precision_becomes_float32(layout):
     A = getattr(torch.asarray(INTEGERS), layout)()
     assert_products(sd.as_operator(A), INTEGERS, "float64")
-    assert_products(sd.as_operator(A > 0 if layout == "to_dense" else A.bool()), INTEGERS > 0 if layout == "to_dense" else INTEGERS != 0, "float64")  # fmt: skip  # noqa: E501
+    assert_products(sd.as_operator(A.bool()), INTEGERS != 0, "float64")
     assert_products(sd.as_operator(torch.asarray(INTEGERS).to(torch.bfloat16)), INTEGERS, "float32")
 
 
@@ -294,5 +294,5 @@ def test_an_operator_that_answers_from_its_own_buffer_is_copied(xp):
 @pytest.mark.parametrize("xp", [np, torch], ids=["numpy", "torch"])
 @pytest.mark.parametrize(("number", "check"), [(1, False), (2, False), (2, True), (3, True)])
 def test_reused_memory_is_an_error_where_it_is_seen_too_late(xp, number, check):
-    with pytest.raises(ReusedMemoryError, match="the memory of an earlier product that is still in use. Return a new"):
+    with pytest.raises(ReusedMemoryError, match=r"the memory of an earlier product that is still in use. Return a new"):
         sd.fast_lanczos(with_buffers(xp, number)[0], num_steps=20, check=check)

@@ -1,0 +1,87 @@
+"""Peak memory of fast_lanczos, in vectors, and the accuracy of its inner products at large n.
+
+    python benchmarks/memory.py                 # n = 10⁸ in float32, NumPy and torch, as the promise is stated
+    python benchmarks/memory.py --tiny          # seconds
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+from typing import Any
+
+import numpy as np
+
+
+def laplacian(x: Any) -> Any:
+    """Return the product of the 1-D Laplacian with x, which allocates the result and nothing else."""
+    y = 2 * x
+    y[1:] -= x[:-1]
+    y[:-1] -= x[1:]
+    return y
+
+
+def peak_bytes() -> int:
+    """Return the largest resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def measure_lanczos(library: str, n: int, block: int, num_steps: int, results: Any) -> None:
+    """Run fast_lanczos in a process of its own; report its peak in vectors and the error of its second moment."""
+    import specdens as sd
+
+    xp = __import__(library)
+    like = xp.zeros(1, dtype=xp.float32)
+    sd.fast_lanczos(sd.as_operator(laplacian, shape=100, dtype="float32", like=like), num_steps=2)  # warm up
+    A = sd.as_operator(laplacian, shape=n, dtype="float32", like=like)
+    before = peak_bytes()
+    measure = sd.fast_lanczos(A, num_steps=num_steps, num_probes=block, block_size=block)
+    vectors = (peak_bytes() - before) / (4 * n * block)
+    exact = 6 - 2 / n  # tr A²/n
+    results.put((vectors, abs(measure.moments(3)[2] / exact - 1) / np.sqrt(measure.sampling_variance * 34 / 36)))
+
+
+def measure_products(library: str, n: int, block: int, results: Any) -> None:
+    """Report the relative error of norms of float32 vectors against their exact values."""
+    from specdens._vectors import vectors_like
+
+    xp = __import__(library)
+    shape = (n,) if block == 1 else (n, block)
+    x = xp.full(shape, 0.1, dtype=xp.float32)
+    vectors = vectors_like(x)
+    exact = float(np.float32(0.1)) * np.sqrt(n)
+    results.put(float(np.max(np.abs(np.atleast_1d(vectors.to_host(vectors.norm(x))) / exact - 1))))
+
+
+def in_process(target: Any, *args: Any) -> Any:
+    """Return what `target` puts into its queue, run in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    process = context.Process(target=target, args=(*args, results))
+    process.start()
+    value = results.get()
+    process.join()
+    return value
+
+
+def main() -> None:
+    """Print one row per library and block size."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=10**8)
+    parser.add_argument("--num-steps", type=int, default=4)
+    parser.add_argument("--tiny", action="store_true", help="n = 4·10⁶: seconds, for CI")
+    args = parser.parse_args()
+    n = 4 * 10**6 if args.tiny else args.n
+    print(f"| n = {n:.0e}, float32 | peak, in vectors per probe | tr A²/n, in standard errors | error of a norm |")
+    print("|---|---|---|---|")
+    for library in ("numpy", "torch"):
+        for block in (1, 4):
+            size = n if block == 1 else n // 4
+            vectors, moment = in_process(measure_lanczos, library, size, block, args.num_steps)
+            error = in_process(measure_products, library, size, block)
+            print(f"| {library}, block of {block}, {size:.0e} each | {vectors:.2f} | {moment:.1f} | {error:.1e} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
