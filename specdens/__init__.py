@@ -11,8 +11,10 @@ from specdens._density import Density
 from specdens._eigenpairs import EigenPairs
 from specdens._errors import SpecdensWarning
 from specdens._fast_lanczos import extend, fast_lanczos
+from specdens._files import load, save
 from specdens._kpm import kpm
 from specdens._measure import Convergence, SpectralMeasure
+from specdens._monitor import Monitor, Progress
 from specdens._operators import LinearOperator, Operator
 from specdens._readings import Estimate
 from specdens._slow_lanczos import slow_lanczos
@@ -32,9 +34,11 @@ __all__ = [
     "Estimate",
     "Interval",
     "LinearOperator",
+    "Monitor",
     "Normalized",
     "Operator",
     "OperatorReport",
+    "Progress",
     "Projected",
     "SpecdensWarning",
     "SpectralMeasure",
@@ -44,7 +48,9 @@ __all__ = [
     "extend",
     "fast_lanczos",
     "kpm",
+    "load",
     "normalize",
+    "save",
     "slow_lanczos",
     "spectral_bounds",
     "spectral_density",

@@ -1,8 +1,6 @@
-"""Run the demonstration: ``python -m specdens``."""
+"""The command line as a module: ``python -m specdens`` is ``specdens``."""
 
-from pathlib import Path
-
-from specdens._demo import run_demo
+from specdens._cli import main
 
 if __name__ == "__main__":
-    print(run_demo(Path("specdens-demo.png")))
+    main()

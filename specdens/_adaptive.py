@@ -5,45 +5,56 @@ from __future__ import annotations
 import math
 
 from specdens._errors import as_count
-from specdens._fast_lanczos import extend, fast_lanczos
+from specdens._fast_lanczos import LanczosRun
 from specdens._measure import SpectralMeasure
+from specdens._monitor import Monitor
 from specdens._operators import Operator
+from specdens._probes import as_block_size
 
 DEFAULT_MAX_PRODUCTS = 2048
 
 
 def lanczos_to_tolerance(
-    A: Operator, tol: float, max_products: int | None, num_steps: int, num_probes: int, seed: int
+    A: Operator,
+    tol: float,
+    max_products: int | None,
+    num_steps: int,
+    num_probes: int,
+    seed: int,
+    monitor: Monitor,
 ) -> tuple[SpectralMeasure, str]:
     """Return a measure whose estimated W1 error, divided by the width, is below `tol`, and a sentence on how it ended.
 
-    First steps are added until half of them would nearly do, with the vectors of the first probes kept; then probes, as
-    many as the sampling error asks for.
+    First steps are added until half of them would nearly do, with the vectors of the first probes kept; then probes,
+    as many as the sampling error asks for.
     """
     budget = as_count("max_products", DEFAULT_MAX_PRODUCTS if max_products is None else max_products)
     if budget < num_probes + 1:
         raise ValueError(
-            f"`max_products` must allow one step of every probe and a check, {num_probes + 1}; got {budget}"
+            f"`max_products` must allow {num_probes + 1}, one step of every probe and a check; got {budget}"
         )
-    steps = min(num_steps, (budget - 1) // num_probes)
-    measure = fast_lanczos(A, num_steps=steps or None, num_probes=num_probes, seed=seed, keep_vectors=True)
-    error = measure.convergence()
-    while error.steps > tol / 2 and measure.num_steps < A.bulk_dimension:
-        affordable = measure.num_steps + (budget - measure.num_products) // num_probes
-        steps = min(2 * measure.num_steps, affordable, A.bulk_dimension)
-        if steps <= measure.num_steps:
-            break
-        measure = extend(measure, A, num_steps=steps)
+    steps, probes = min(num_steps, (budget - 1) // num_probes), num_probes
+    run = LanczosRun(A, monitor, probes="gaussian", kind="gaussian", seed=seed, block_size=as_block_size(A, None, 8))
+    with run.stage(steps, probes, total=budget, check=True, keep_vectors=True) as blocks:
+        measure = run.measure(steps, probes)
         error = measure.convergence()
-    while error.steps + error.sampling > tol:
-        room = max(tol - error.steps, tol / 2)
-        wanted = math.ceil(measure.num_probes * (error.sampling / room) ** 2)
-        affordable = measure.num_probes + (budget - measure.num_products) // max(measure.num_steps, 1)
-        probes = min(max(wanted, measure.num_probes + 1), affordable)
-        if probes <= measure.num_probes or error.sampling == 0:
-            break
-        measure = extend(measure, A, num_probes=probes, keep_vectors=False)
-        error = measure.convergence()
+        while error.steps > tol / 2 and measure.num_steps == steps:
+            longer = min(2 * steps, (budget - 1) // probes, A.bulk_dimension)
+            if longer <= steps:
+                break
+            steps = longer
+            measure = run.measure(steps, probes)
+            error = measure.convergence()
+        blocks.forget_vectors()
+        while error.steps + error.sampling > tol and error.sampling > 0:
+            room = max(tol - error.steps, tol / 2)
+            wanted = max(math.ceil(probes * (error.sampling / room) ** 2), probes + 1)
+            more = min(wanted, (budget - 1) // steps)
+            if more <= probes:
+                break
+            probes = more
+            measure = run.measure(steps, probes)
+            error = measure.convergence()
     return measure, _describe(error.steps, error.sampling, tol, measure, budget)
 
 

@@ -60,7 +60,7 @@ def check_operator(A: Any, *, seed: int = 0) -> OperatorReport:
     >>> sd.check_operator(np.array([[0.0, 1.0], [0.0, 0.0]]))
     Traceback (most recent call last):
         ...
-    ValueError: the operator is not Hermitian: ⟨u, Av⟩ and ⟨Au, v⟩ differ by 0.79 of ‖Av‖
+    ValueError: the operator is not Hermitian: ⟨u, Av⟩ and ⟨Au, v⟩ differ by 1 of ‖Av‖
     """
     report = inspect_operator(as_operator(A), seed=seed)
     if report.problems:

@@ -1,4 +1,4 @@
-"""What specdens does, on two matrices whose spectra are known: the paper's synthetic verification."""
+"""The paper's synthetic verification: two matrices whose eigenvalues can be computed, and their densities."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from specdens._atomic import replacing
 from specdens._density import Density
 from specdens._spectral_density import spectral_density
 
@@ -62,19 +63,17 @@ def run_demo(picture: Path) -> str:
 
 
 def _draw(density: Density, exact: Matrix, log_density: Density, exact_log: Matrix, picture: Path) -> None:
-    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
     _panel(left, density, exact[:-3], (exact.size - 3) / exact.size)
     left.set(title="Spiked covariance: bulk and three outliers", xlabel="λ", xlim=(-0.3, 6.8))
     _panel(right, log_density, exact_log, 1.0)
     right.set(title="Pareto covariance: a power law, and zeros at log ε", yscale="log", ylim=(1e-4, 10))
     left.legend(loc="upper center")
-    figure.savefig(picture, dpi=150)
-    plt.close(figure)
+    with replacing(picture) as file:
+        figure.savefig(file, format="png", dpi=150)
 
 
 def _panel(ax: Any, density: Density, exact: Matrix, share: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,29 @@ class Density:
         from specdens._plot import plot_density
 
         return plot_density(self, ax)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the columns grid, values, stderr as CSV.
+
+        Lines that start with # say the axis, the kernel, the mass off the grid, and position and mass of every atom:
+        ``pandas.read_csv(path, comment="#")`` reads the rest.
+
+        Parameters
+        ----------
+        path
+            Where to write. The file appears under its name when it is complete.
+
+        Examples
+        --------
+        >>> import numpy as np, specdens as sd
+        >>> path = getfixture("tmp_path") / "density.csv"
+        >>> sd.spectral_density(np.diag([1.0, 2.0]), num_steps=2).to_csv(path)
+        >>> path.read_text().splitlines()[1]
+        '# axis: λ'
+        """
+        from specdens._files import write_csv
+
+        write_csv(path, self)
 
     def __repr__(self) -> str:
         lines = [

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specdens._errors import SpecdensWarning
+from specdens._operators import Operator
 from specdens._vectors import Array
 
 Floats = NDArray[np.float64]
@@ -50,6 +54,25 @@ class EigenPairs:
     def rank(self) -> int:
         """The number of pairs."""
         return len(self.values)
+
+    def state(self, A: Operator) -> dict[str, Callable[[], NDArray[Any]]]:
+        """Return everything as arrays, to be made when they are written."""
+        fixed = {
+            "values": self.values,
+            "residuals": self.residuals,
+            "converged": self.converged,
+            "spent": np.array([self.num_products, self.seconds]),
+        }
+        arrays: dict[str, Callable[[], NDArray[Any]]] = {name: partial(np.asarray, x) for name, x in fixed.items()}
+        arrays["vectors"] = partial(A.vectors.to_host, self.vectors)
+        return arrays
+
+    @classmethod
+    def from_state(cls, A: Operator, read: Callable[[str], NDArray[Any]]) -> EigenPairs:
+        """Return the pairs from their saved arrays, with the vectors on the operator's device."""
+        num_products, seconds = read("spent")
+        vectors = A.vectors.from_host(read("vectors"))
+        return cls(read("values"), vectors, read("residuals"), read("converged"), int(num_products), float(seconds))
 
     def __repr__(self) -> str:
         head = (

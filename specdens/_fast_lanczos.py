@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from specdens._as_operator import as_operator
+from specdens._block_run import BlockRun
 from specdens._errors import as_count
 from specdens._lanczos import Recurrence
 from specdens._measure import SpectralMeasure
+from specdens._monitor import Monitor
 from specdens._operators import Operator
 from specdens._probes import as_block_size, as_probes, start_block
 
@@ -25,6 +29,7 @@ def fast_lanczos(
     probes: Any = "gaussian",
     check: bool = True,
     keep_vectors: bool = False,
+    monitor: Monitor | None = None,
 ) -> SpectralMeasure:
     """Run Lanczos without reorthogonalisation and return the spectral measure it leaves behind.
 
@@ -51,6 +56,8 @@ def fast_lanczos(
         Whether to check on the way that the operator is deterministic (one further product) and Hermitian (none).
     keep_vectors
         Whether the result keeps the last two vectors of every probe, so that `extend` can add steps.
+    monitor
+        Progress and checkpoints; by default a progress bar on a terminal.
 
     Examples
     --------
@@ -59,25 +66,74 @@ def fast_lanczos(
     >>> measure = sd.fast_lanczos(A, num_probes=4)  # three distinct eigenvalues: three steps are exact
     >>> [len(alphas) for alphas in measure.alphas]
     [3, 3, 3, 3]
-    >>> measure.count(1.5, 5.5).value.round()
-    np.float64(200.0)
+    >>> round(measure.count(1.5, 5.5).value)
+    200
     """
-    started = time.perf_counter()
     A = as_operator(A)
     num_steps = steps_within(A, num_steps)
     kind, num_probes = as_probes(A, probes, num_probes)
     block_size = as_block_size(A, block_size, num_probes)
-    runs = []
-    for first in range(0, num_probes, block_size) if A.bulk_dimension else ():
-        indices = tuple(range(first, min(first + block_size, num_probes)))
-        runs.append(Recurrence.start(A, indices, start_block(A, probes, indices, seed)))
-        _advance(A, runs[-1], num_steps, check=check and first == 0)
-        if not keep_vectors:
-            runs[-1].forget_vectors()
-    return SpectralMeasure.from_runs(
-        A, runs, method="fast_lanczos", probes=kind, seed=seed, block_size=block_size,
-        num_products=sum(run.num_products for run in runs), seconds=time.perf_counter() - started,
-    )  # fmt: skip
+    monitor = monitor or Monitor()
+    run = LanczosRun(A, monitor, probes=probes, kind=kind, seed=seed, block_size=block_size)
+    with run.stage(num_steps, num_probes, total=num_steps * num_probes + check, check=check, keep_vectors=keep_vectors):
+        return run.measure(num_steps, num_probes)
+
+
+class LanczosRun:
+    """A run of `fast_lanczos` that can be asked for more steps and probes while it is open."""
+
+    def __init__(
+        self, A: Operator, monitor: Monitor, *, probes: Any, kind: str, seed: int, block_size: int, spent: float = 0.0
+    ) -> None:
+        self.A, self.monitor, self.probes, self.kind, self.seed, self.block_size = (
+            A,
+            monitor,
+            probes,
+            kind,
+            seed,
+            block_size,
+        )
+        self.started = time.perf_counter() - spent
+
+    @contextmanager
+    def stage(
+        self,
+        num_steps: int,
+        num_probes: int,
+        *,
+        total: int | None,
+        check: bool,
+        keep_vectors: bool,
+        runs: Sequence[Recurrence] = (),
+    ) -> Iterator[BlockRun[Recurrence]]:
+        """Open the run, from a checkpoint or from recurrences that have been begun."""
+        settings = {"num_steps": num_steps, "num_probes": num_probes, "probes": self.kind, "seed": self.seed}
+        settings |= {"block_size": self.block_size}
+        with self.monitor.stage("fast_lanczos", self.A, settings, total=total) as stage:
+            self.blocks = BlockRun(
+                self.A,
+                self._begin,
+                Recurrence.from_state,
+                block_size=self.block_size,
+                stage=stage,
+                runs=runs,
+                check=check,
+                keep_vectors=keep_vectors,
+            )
+            yield self.blocks
+
+    def measure(self, num_steps: int, num_probes: int) -> SpectralMeasure:
+        """Bring so many probes to so many steps, and return their measure."""
+        self.blocks.advance(num_steps, num_probes)
+        measure = SpectralMeasure.from_runs(
+            self.A, self.blocks.runs, method="fast_lanczos", probes=self.kind, seed=self.seed,
+            block_size=self.block_size, num_products=self.blocks.num_products,
+            seconds=time.perf_counter() - self.started,
+        )  # fmt: skip
+        return measure.within(num_steps, num_probes)
+
+    def _begin(self, indices: tuple[int, ...]) -> Recurrence:
+        return Recurrence.start(self.A, indices, start_block(self.A, self.probes, indices, self.seed))
 
 
 def extend(
@@ -110,30 +166,22 @@ def extend(
     >>> bool(np.array_equal(long.alphas[0], sd.fast_lanczos(A, num_steps=50).alphas[0]))
     True
     """
-    started = time.perf_counter()
     A = as_operator(A)
     num_probes = measure.num_probes if num_probes is None else num_probes
     num_probes = as_count("num_probes", num_probes, minimum=measure.num_probes)
     num_steps = measure.num_steps if num_steps is None else num_steps
     steps = as_count("num_steps", num_steps, minimum=measure.num_steps)
     _check_extension(measure, A, steps, num_probes)
-    runs = [run.copy() for run in measure.runs]
-    done = sum(run.num_products for run in runs)
-    if steps > measure.num_steps:
-        for run in runs:
-            _advance(A, run, steps_within(A, steps), check=False)
-    for first in range(measure.num_probes, num_probes, measure.block_size):
-        indices = tuple(range(first, min(first + measure.block_size, num_probes)))
-        runs.append(Recurrence.start(A, indices, start_block(A, measure.probes, indices, measure.seed)))
-        _advance(A, runs[-1], steps, check=False)
-    if not keep_vectors:
-        for run in runs:
-            run.forget_vectors()
-    added = sum(run.num_products for run in runs) - done
-    return SpectralMeasure.from_runs(
-        A, runs, method=measure.method, probes=measure.probes, seed=measure.seed, block_size=measure.block_size,
-        num_products=measure.num_products + added, seconds=measure.seconds + time.perf_counter() - started,
+    run = LanczosRun(
+        A, Monitor(progress=False), probes=measure.probes, kind=measure.probes, seed=measure.seed,
+        block_size=measure.block_size, spent=measure.seconds,
     )  # fmt: skip
+    runs = [each.copy() for each in measure.runs]
+    with run.stage(steps, num_probes, total=None, check=False, keep_vectors=True, runs=runs) as blocks:
+        longer = run.measure(steps, num_probes)
+        if not keep_vectors:
+            blocks.forget_vectors()
+    return longer
 
 
 def steps_within(A: Operator, num_steps: int | None, default: int = DEFAULT_STEPS) -> int:
@@ -142,11 +190,6 @@ def steps_within(A: Operator, num_steps: int | None, default: int = DEFAULT_STEP
     if num_steps is None:
         return min(default, dimension)
     return as_count("num_steps", num_steps, maximum=dimension, limit="the dimension")
-
-
-def _advance(A: Operator, run: Recurrence, num_steps: int, *, check: bool) -> None:
-    while run.num_steps < num_steps and run.active.any():
-        run.step(A, check=check)
 
 
 def _check_extension(measure: SpectralMeasure, A: Operator, steps: int, num_probes: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -110,6 +112,22 @@ class KrylovBasis:
         """Return M Y as the columns of a new array."""
         vectors = self.A.vectors
         return vectors.combine(self.V[: self.num_multiplied, ...].T, vectors.from_host(Y, vectors.wide))
+
+    def state(self) -> dict[str, Callable[[], NDArray[Any]]]:
+        """Return everything as arrays. V is shared: a write between two products finds it whole."""
+        counts = np.array([self.num_multiplied, self.has_tail, self.num_chains, self.num_products])
+        fixed = {"H": self.H.copy(), "G": self.G, "scale": np.array(self.scale), "basis_counts": counts}
+        arrays: dict[str, Callable[[], NDArray[Any]]] = {name: partial(np.asarray, x) for name, x in fixed.items()}
+        arrays["V"] = partial(self.A.vectors.to_host, self.V[: self.size, ...])
+        return arrays
+
+    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take everything back from saved arrays."""
+        multiplied, tail, self.num_chains, self.num_products = (int(count) for count in arrays["basis_counts"])
+        self.num_multiplied, self.has_tail = multiplied, bool(tail)
+        self.H, self.G, self.scale = arrays["H"].copy(), arrays["G"], float(arrays["scale"])
+        vectors = self.A.vectors
+        self.V = vectors.assign(self.V, (slice(0, self.size), ...), vectors.from_host(arrays["V"]))
 
     def _append(self, x: Array, norm: float) -> None:
         vectors, row = self.A.vectors, self.size

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from specdens._operators import Operator, ReusedMemoryError
@@ -38,6 +41,7 @@ class Recurrence:
     """Whether the probe goes on: false once T is exact."""
     num_steps: int = 0
     num_products: int = 0
+    vector_names: ClassVar[Sequence[str]] = ("v", "v_prev")
 
     @classmethod
     def start(cls, A: Operator, indices: tuple[int, ...], block: Array) -> Self:
@@ -80,6 +84,9 @@ class Recurrence:
         """Return w − α v and its squared norm."""
         return A.vectors.axpy_dot(-alpha, v, w, w)
 
+    def reserve(self, A: Operator, num_steps: int) -> None:
+        """Make room for so many steps: two vectors are all that is needed."""
+
     @property
     def has_vectors(self) -> bool:
         """Whether the recurrence can go on."""
@@ -96,6 +103,59 @@ class Recurrence:
             alphas=[list(row) for row in self.alphas],
             betas=[list(row) for row in self.betas],
             active=self.active.copy(),
+        )
+
+    def load_vectors(self, A: Operator, read: Callable[[str], NDArray[Any]]) -> None:
+        """Take the vectors back from their saved arrays."""
+        self.v = A.vectors.from_host(read("v"))
+        self.v_prev = A.vectors.from_host(read("v_prev")) if self.num_steps else None
+
+    def largest(self) -> float | None:
+        """Return the Ritz value of largest magnitude of the first probe."""
+        alphas, betas = np.array(self.alphas[0]), np.array(self.betas[0][:-1])
+        if alphas.size < 2:
+            return float(alphas[0]) if alphas.size else None
+        ends = [
+            float(scipy.linalg.eigvalsh_tridiagonal(alphas, betas, select="i", select_range=(i, i))[0])
+            for i in (0, alphas.size - 1)
+        ]
+        return max(ends, key=abs)
+
+    def state(self, A: Operator) -> dict[str, Callable[[], NDArray[Any]]]:
+        """Return everything as arrays, to be made when they are written: the vectors are shared, not copied."""
+        lengths = [len(row) for row in self.alphas]
+        fixed = {
+            "indices": np.array(self.indices),
+            "lengths": np.array(lengths),
+            "scale": self.scale,
+            "active": self.active,
+            "counts": np.array([self.num_steps, self.num_products]),
+        }
+        arrays: dict[str, Callable[[], NDArray[Any]]] = {
+            name: partial(np.asarray, array) for name, array in fixed.items()
+        }
+        arrays["alphas"] = lambda: np.concatenate([row[:m] for row, m in zip(self.alphas, lengths, strict=True)])
+        arrays["betas"] = lambda: np.concatenate([row[:m] for row, m in zip(self.betas, lengths, strict=True)])
+        if self.has_vectors:
+            arrays["v"] = partial(A.vectors.to_host, self.v)
+        if self.v_prev is not None:
+            arrays["v_prev"] = partial(A.vectors.to_host, self.v_prev)
+        return arrays
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return a recurrence from its saved arrays, without its vectors."""
+        ends = np.cumsum(arrays["lengths"])[:-1]
+        num_steps, num_products = (int(count) for count in arrays["counts"])
+        return cls(
+            tuple(int(index) for index in arrays["indices"]),
+            v=None,
+            alphas=[row.tolist() for row in np.split(arrays["alphas"], ends)],
+            betas=[row.tolist() for row in np.split(arrays["betas"], ends)],
+            scale=arrays["scale"],
+            active=arrays["active"],
+            num_steps=num_steps,
+            num_products=num_products,
         )
 
     def _record(self, A: Operator, scalars: NDArray[np.generic], *, check: bool) -> NDArray[np.float64]:
@@ -118,7 +178,7 @@ class Recurrence:
         for j in np.flatnonzero(self.active):
             self.alphas[j].append(float(alpha[j].real))
             self.betas[j].append(float(beta[j]))
-        self.active &= beta > BREAKDOWN * A.vectors.eps * self.scale
+        self.active = self.active & (beta > BREAKDOWN * A.vectors.eps * self.scale)
         return np.where(self.active, 1.0 / np.where(self.active, beta, 1.0), 0.0)
 
     def _check_symmetry(self, A: Operator, v_prev: Array, v: Array, w: Array) -> None:

@@ -207,6 +207,19 @@ class SpectralMeasure(Readings):
         num_steps = as_count("num_steps", num_steps)
         return self._with_lengths([min(num_steps, alphas.size) for alphas in self.alphas])
 
+    def within(self, num_steps: int, num_probes: int) -> SpectralMeasure:
+        """Return the part of the measure that a run of fewer steps or probes would have given."""
+        if self.num_probes <= num_probes and self.num_steps <= num_steps:
+            return self
+        part = replace(
+            self,
+            alphas=self.alphas[:num_probes],
+            betas=self.betas[:num_probes],
+            last_betas=self.last_betas[:num_probes],
+            runs=(),
+        )
+        return part.truncated(num_steps)
+
     def shortened(self, cut: Callable[[int], int]) -> SpectralMeasure:
         return self._with_lengths(
             [

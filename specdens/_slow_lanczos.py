@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from specdens._as_operator import as_operator
+from specdens._block_run import BlockRun
 from specdens._errors import as_positive
 from specdens._fast_lanczos import steps_within
 from specdens._lanczos import Recurrence
 from specdens._measure import SpectralMeasure
+from specdens._monitor import Monitor
 from specdens._operators import Operator
 from specdens._probes import as_probes, start_block
 from specdens._vectors import Array
@@ -26,7 +33,29 @@ class OrthogonalRecurrence(Recurrence):
     """A recurrence of one probe that keeps its vectors and orthogonalises every new one against them, twice."""
 
     basis: Array | None = None
-    """The Lanczos vectors so far, as rows."""
+    """The Lanczos vectors so far, as rows, and room for more."""
+    vector_names: ClassVar[Sequence[str]] = ("v", "v_prev", "basis")
+
+    def reserve(self, A: Operator, num_steps: int) -> None:
+        """Make room for so many steps, and copy what is there."""
+        rows = A.vectors.zeros((num_steps, A.shape[0]))
+        if self.basis is not None and self.num_steps:
+            rows = A.vectors.assign(rows, (slice(0, self.num_steps), ...), self.basis[: self.num_steps, :])
+        self.basis = rows
+
+    def forget_vectors(self) -> None:
+        super().forget_vectors()
+        self.basis = None
+
+    def load_vectors(self, A: Operator, read: Callable[[str], NDArray[Any]]) -> None:
+        super().load_vectors(A, read)
+        self.basis = A.vectors.from_host(read("basis"))
+
+    def state(self, A: Operator) -> dict[str, Callable[[], NDArray[Any]]]:
+        arrays = super().state(A)
+        if self.basis is not None:
+            arrays["basis"] = partial(A.vectors.to_host, self.basis[: self.num_steps, :])
+        return arrays
 
     def _residual(self, A: Operator, alpha: Array, v: Array, w: Array) -> tuple[Array, Array]:
         vectors = A.vectors
@@ -47,6 +76,7 @@ def slow_lanczos(
     probes: Any = "gaussian",
     check: bool = True,
     memory_limit: float = DEFAULT_MEMORY_LIMIT,
+    monitor: Monitor | None = None,
 ) -> SpectralMeasure:
     """Run Lanczos with full reorthogonalisation: no ghosts, exact after n steps, at the price of all its vectors.
 
@@ -61,6 +91,8 @@ def slow_lanczos(
     memory_limit
         The number of bytes that the vectors may take, 4 GiB by default. What will be needed is logged (logger
         "specdens") and a run that needs more is refused before it starts.
+    monitor
+        Progress and checkpoints, as for `fast_lanczos`.
 
     Examples
     --------
@@ -75,21 +107,26 @@ def slow_lanczos(
     num_steps = steps_within(A, num_steps)
     kind, num_probes = as_probes(A, probes, num_probes)
     _check_memory(A, num_steps, as_positive("memory_limit", memory_limit))
-    runs = []
-    for index in range(num_probes if A.bulk_dimension else 0):
-        run = OrthogonalRecurrence.start(A, (index,), start_block(A, probes, (index,), seed))
-        run.basis = A.vectors.zeros((num_steps, A.shape[0]))
-        while run.num_steps < num_steps and run.active.any():
-            run.step(A, check=check and index == 0)
-        if run.num_steps == A.bulk_dimension:
-            run.active[:] = False  # the Krylov space is the whole space: T is exact
-        run.forget_vectors()
-        run.basis = None
-        runs.append(run)
-    return SpectralMeasure.from_runs(
-        A, runs, method="slow_lanczos", probes=kind, seed=seed, block_size=1,
-        num_products=sum(run.num_products for run in runs), seconds=time.perf_counter() - started,
+    settings = {"num_steps": num_steps, "num_probes": num_probes, "probes": kind, "seed": seed}
+    total = num_steps * num_probes + check
+    with (monitor or Monitor()).stage("slow_lanczos", A, settings, total=total) as stage:
+        run = BlockRun(
+            A,
+            lambda indices: OrthogonalRecurrence.start(A, indices, start_block(A, probes, indices, seed)),
+            OrthogonalRecurrence.from_state,
+            block_size=1,
+            stage=stage,
+            check=check,
+        )
+        run.advance(num_steps, num_probes)
+    for each in run.runs:
+        if each.num_steps == A.bulk_dimension:
+            each.active = np.zeros(1, dtype=bool)  # the Krylov space is the whole space: T is exact
+    measure = SpectralMeasure.from_runs(
+        A, run.runs, method="slow_lanczos", probes=kind, seed=seed, block_size=1,
+        num_products=run.num_products, seconds=time.perf_counter() - started,
     )  # fmt: skip
+    return measure.within(num_steps, num_probes)
 
 
 def _check_memory(A: Operator, num_steps: int, limit: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from os import PathLike
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
@@ -18,6 +19,7 @@ from specdens._errors import as_choice, as_count, as_positive
 from specdens._fast_lanczos import DEFAULT_STEPS, fast_lanczos, steps_within
 from specdens._kpm import kpm
 from specdens._measure import SpectralMeasure
+from specdens._monitor import Monitor, Progress
 from specdens._operators import Operator
 from specdens._slow_lanczos import slow_lanczos
 from specdens._top_eigenpairs import top_eigenpairs
@@ -37,6 +39,9 @@ def spectral_density(
     tol: float | None = None,
     max_products: int | None = None,
     seed: int = 0,
+    checkpoint: str | PathLike[str] | None = None,
+    checkpoint_interval: float = 60.0,
+    progress: bool | Callable[[Progress], None] | None = None,
 ) -> Density:
     """Return the density of the eigenvalues of A.
 
@@ -62,6 +67,13 @@ def spectral_density(
         The budget of products for `tol`, 2048 by default; the density's notes say whether it was spent.
     seed
         The seed of all random vectors.
+    checkpoint
+        A file to save the run to, every `checkpoint_interval` seconds. Killed at any moment, the same call continues
+        from it and gives the same result bit for bit; more steps or probes extend what it holds.
+    checkpoint_interval
+        Seconds between two writes, at least; never less than 50 times the duration of the last one.
+    progress
+        None: a bar on a terminal or in a notebook. True or False: always or never. A function: called with `Progress`.
 
     Returns
     -------
@@ -80,6 +92,7 @@ def spectral_density(
     """
     operator = as_operator(A)
     as_choice("method", method, METHODS)
+    as_count("num_probes", num_probes)
     as_count("rank", rank, minimum=0, maximum=operator.bulk_dimension)
     if function is not None and function != "log" and not callable(function):
         raise ValueError(f'`function` must be None, "log" or a function; got {function!r}')
@@ -89,7 +102,8 @@ def spectral_density(
         raise ValueError(f'`tol` needs method="fast_lanczos", whose runs can be extended; got {method!r}')
     if max_products is not None and tol is None:
         raise ValueError("`max_products` must come with `tol`: without it num_steps × num_probes products are made")
-    pairs = top_eigenpairs(operator, rank=rank, seed=seed) if rank else None
+    monitor = Monitor(progress=progress, checkpoint=checkpoint, checkpoint_interval=checkpoint_interval)
+    pairs = top_eigenpairs(operator, rank=rank, seed=seed, monitor=monitor) if rank else None
     if pairs is not None:
         operator = deflate(operator, pairs)
     default = DEFAULT_LOG_STEPS if function == "log" and tol is None else DEFAULT_STEPS
@@ -97,20 +111,20 @@ def spectral_density(
     notes: tuple[str, ...] = ()
     measure: SpectralMeasure | ChebyshevMoments
     if tol is not None:
-        measure, note = lanczos_to_tolerance(operator, tol, max_products, num_steps, num_probes, seed)
+        measure, note = lanczos_to_tolerance(operator, tol, max_products, num_steps, num_probes, seed, monitor)
         notes = (note,)
     else:
-        measure = _measure(operator, method, num_steps, num_probes, seed)
+        measure = _measure(operator, method, num_steps, num_probes, seed, monitor)
     return replace(_draw(measure, function), outliers=pairs, notes=notes)
 
 
 def _measure(
-    A: Operator, method: str, num_steps: int, num_probes: int, seed: int
+    A: Operator, method: str, num_steps: int, num_probes: int, seed: int, monitor: Monitor
 ) -> SpectralMeasure | ChebyshevMoments:
     if method == "kpm":
-        return kpm(A, num_moments=2 * max(num_steps, 1), num_probes=num_probes, seed=seed)
+        return kpm(A, num_moments=2 * max(num_steps, 1), num_probes=num_probes, seed=seed, monitor=monitor)
     run = fast_lanczos if method == "fast_lanczos" else slow_lanczos
-    return run(A, num_steps=num_steps or None, num_probes=num_probes, seed=seed)
+    return run(A, num_steps=num_steps or None, num_probes=num_probes, seed=seed, monitor=monitor)
 
 
 def _draw(measure: SpectralMeasure | ChebyshevMoments, function: Any) -> Density:

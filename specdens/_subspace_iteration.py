@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,21 @@ import numpy as np
 from specdens._as_operator import as_operator
 from specdens._eigenpairs import EigenPairs, check_finite, check_hermitian, denominators, warn_unconverged
 from specdens._errors import as_count, as_positive
+from specdens._monitor import Monitor, Stage
 from specdens._operators import Operator
 from specdens._probes import probe_block
 from specdens._vectors import Array
 
 
-def subspace_iteration(A: Any, *, rank: int, num_iters: int = 128, tol: float = 1e-3, seed: int = 0) -> EigenPairs:
+def subspace_iteration(
+    A: Any,
+    *,
+    rank: int,
+    num_iters: int = 128,
+    tol: float = 1e-3,
+    seed: int = 0,
+    monitor: Monitor | None = None,
+) -> EigenPairs:
     r"""Return the eigenpairs of largest magnitude by subspace iteration, the paper's algorithm.
 
     Every iteration multiplies a block of `rank` orthonormal vectors, Q ← qr(A Q). A pair converges by the factor
@@ -34,6 +44,8 @@ def subspace_iteration(A: Any, *, rank: int, num_iters: int = 128, tol: float = 
         Iterations stop as soon as every residual ‖Av − θv‖ / \|θ\| is within it.
     seed
         The start vectors are a function of (seed, column).
+    monitor
+        Progress and checkpoints, as for `fast_lanczos`.
 
     Returns
     -------
@@ -56,7 +68,9 @@ def subspace_iteration(A: Any, *, rank: int, num_iters: int = 128, tol: float = 
     rank = as_count("rank", rank, maximum=A.shape[0])
     num_iters = as_count("num_iters", num_iters)
     tol = as_positive("tol", tol)
-    pairs = _iterate(A, rank, num_iters, tol, seed)
+    settings = {"rank": rank, "tol": tol, "seed": seed}
+    with (monitor or Monitor()).stage("subspace_iteration", A, settings, total=num_iters * rank) as stage:
+        pairs = _iterate(A, rank, num_iters, tol, seed, stage)
     warn_unconverged(
         pairs,
         tol=tol,
@@ -65,11 +79,14 @@ def subspace_iteration(A: Any, *, rank: int, num_iters: int = 128, tol: float = 
     return pairs
 
 
-def _iterate(A: Operator, rank: int, num_iters: int, tol: float, seed: int) -> EigenPairs:
+def _iterate(A: Operator, rank: int, num_iters: int, tol: float, seed: int, stage: Stage) -> EigenPairs:
     start = time.perf_counter()
     vectors = A.vectors
-    AV = probe_block(vectors, A.shape[0], range(rank), seed)
-    for iteration in range(1, num_iters + 1):
+    first, AV = _begin(A, rank, seed, num_iters, stage)
+    for iteration in range(first, num_iters + 1):
+        # what an iteration begins with is all there is to save: the last one is done again after a resumption
+        begun = {"iteration": partial(np.asarray, iteration), "AV": partial(vectors.to_host, AV)}
+        stage.tick((iteration - 1) * rank, partial(dict, begun))
         Q = vectors.xp.linalg.qr(AV)[0]
         AQ = A @ Q
         theta, Y, largest = _rayleigh_ritz(A, Q, AQ, iteration * rank)
@@ -77,8 +94,16 @@ def _iterate(A: Operator, rank: int, num_iters: int, tol: float, seed: int) -> E
         residuals = _residual_norms(A, V, AV, theta) / denominators(theta, largest, vectors.eps)
         if (residuals <= tol).all():
             break
+    stage.save_now()
     seconds = time.perf_counter() - start
     return EigenPairs(theta, V, residuals, residuals <= tol, iteration * rank, seconds)
+
+
+def _begin(A: Operator, rank: int, seed: int, num_iters: int, stage: Stage) -> tuple[int, Array]:
+    """Return the number of the first iteration and the block it begins with."""
+    if stage.is_saved and int(stage.read("iteration")) <= num_iters:
+        return int(stage.read("iteration")), A.vectors.from_host(stage.read("AV"))
+    return 1, probe_block(A.vectors, A.shape[0], range(rank), seed)
 
 
 def _rayleigh_ritz(A: Operator, Q: Array, AQ: Array, num_products: int) -> tuple[Any, Array, float]:

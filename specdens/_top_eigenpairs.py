@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from specdens._as_operator import as_operator
 from specdens._eigenpairs import EigenPairs, Floats, denominators, warn_unconverged
 from specdens._errors import as_choice, as_count, as_positive
 from specdens._krylov_basis import KrylovBasis
+from specdens._monitor import Arrays, Monitor, Stage
 from specdens._operators import Operator
 
 _WHICH = ("magnitude", "largest", "smallest", "both")
@@ -33,6 +36,7 @@ def top_eigenpairs(
     max_products: int | None = None,
     basis_size: int | None = None,
     seed: int = 0,
+    monitor: Monitor | None = None,
 ) -> EigenPairs:
     r"""Return the eigenpairs at the ends of the spectrum, with as few products as possible.
 
@@ -60,6 +64,8 @@ def top_eigenpairs(
         cost products, `rank` + 4 at least. Memory in all: basis_size + rank + 2 vectors.
     seed
         The start vectors are a function of (seed, number).
+    monitor
+        Progress and checkpoints, as for `fast_lanczos`.
 
     Returns
     -------
@@ -93,8 +99,15 @@ def top_eigenpairs(
     max_products = 1000 + 100 * rank if max_products is None else as_count("max_products", max_products, minimum=rank)
     basis_size = 2 * rank + 20 if basis_size is None else as_count("basis_size", basis_size, minimum=min(n, rank + 4))
     search = _Search(KrylovBasis(A, min(n, basis_size), seed), rank, which, tol)
-    search.run(max_products)
-    pairs = search.result(start)
+    settings = {"rank": rank, "which": which, "tol": tol, "basis_size": basis_size, "seed": seed}
+    with (monitor or Monitor()).stage("top_eigenpairs", A, settings, total=None) as stage:
+        if stage.is_saved and "values" in stage.names():
+            return EigenPairs.from_state(A, stage.read)
+        search.run(max_products, stage)
+        pairs = search.result(start)
+        # the pairs are all that is needed later, unless more products may still improve them
+        stage.replace_snapshot(partial(pairs.state, A) if pairs.converged.all() else search.snapshot)
+        stage.save_now()
     warn_unconverged(pairs, tol=tol, remedy=_remedy(A, pairs, tol))
     return pairs
 
@@ -139,21 +152,41 @@ class _Search:
         self.basis, self.rank, self.which, self.tol = basis, rank, which, tol
         self.ritz = _Ritz(np.empty(0), np.empty((0, 0)), np.empty(0), np.empty(0))
         self.rest: Floats = np.empty(0)  # values that are not wanted
+        self.found: Floats = np.empty(0)  # what the chains before have found
         self.largest = 0.0  # |θ|
+        self.is_following = False  # whether a chain is under way
+        self.end = 0  # products that it lasts at least
+        self.pause = 0  # products until the next look at the Ritz pairs
+        self.is_done = False
 
-    def run(self, max_products: int) -> None:
+    def run(self, max_products: int, stage: Stage) -> None:
         """Follow one chain after the other, until one brings nothing new or products have run out."""
-        basis, found = self.basis, np.empty(0)
-        while basis.num_products < max_products and basis.num_multiplied < basis.A.bulk_dimension:
-            # a chain without a tail has found an invariant subspace: all of it may stay where there is room
-            if basis.has_tail or basis.num_multiplied + 4 > basis.capacity < basis.A.bulk_dimension:
-                basis.restart(found, self.ritz.Y[:, : self.rank], keep_tail=False)
-            basis.begin_chain()
-            self._follow(self._trial_length(found) if len(found) == self.rank else 0, max_products)
-            before, found = found, self.ritz.theta[: self.rank]
+        if stage.is_saved:
+            self._restore({name: stage.read(name) for name in stage.names()})
+        while not self.is_done and (self.is_following or self._may_begin(max_products)):
+            if not self.is_following:
+                stage.forget_snapshot()  # a restart overwrites the basis
+                self._begin()
+            self._follow(max_products, stage)
+            before, self.found = self.found, self.ritz.theta[: self.rank]
             self.rest = self.ritz.theta[self.rank :]
-            if len(before) == self.rank and np.all(np.abs(found - before) <= self.tol * self._denominators(before)):
-                return
+            self.is_following = False
+            known = len(before) == self.rank
+            self.is_done = known and bool(np.all(np.abs(self.found - before) <= self.tol * self._denominators(before)))
+
+    def _may_begin(self, max_products: int) -> bool:
+        basis = self.basis
+        return basis.num_products < max_products and basis.num_multiplied < basis.A.bulk_dimension
+
+    def _begin(self) -> None:
+        """Begin a chain: the first one, or one that puts what was found to a trial."""
+        basis = self.basis
+        # a chain without a tail has found an invariant subspace: all of it may stay where there is room
+        if basis.has_tail or basis.num_multiplied + 4 > basis.capacity < basis.A.bulk_dimension:
+            basis.restart(self.found, self.ritz.Y[:, : self.rank], keep_tail=False)
+        basis.begin_chain()
+        length = self._trial_length(self.found) if len(self.found) == self.rank else 0
+        self.end, self.pause, self.is_following = basis.num_products + length, 0, True
 
     def result(self, start: float) -> EigenPairs:
         """Return the wanted pairs as they are now."""
@@ -167,25 +200,43 @@ class _Search:
         seconds = time.perf_counter() - start
         return EigenPairs(values, vectors, residuals, residuals <= self.tol, self.basis.num_products, seconds)
 
-    def _follow(self, length: int, max_products: int) -> None:
-        """Extend the chain by `length` products at least, and until the wanted pairs have converged."""
-        basis, pause = self.basis, 0
-        end = basis.num_products + length
+    def _follow(self, max_products: int, stage: Stage) -> None:
+        """Extend the chain up to its end at least, and until the wanted pairs have converged."""
+        basis = self.basis
         while True:
+            stage.tick(basis.num_products, self.snapshot, lambda: self.largest or None)
             basis.extend()
-            pause -= 1
+            self.pause -= 1
             out = not basis.has_tail or basis.num_products >= max_products
-            if pause > 0 and not out and not basis.must_shrink:
+            if self.pause > 0 and not out and not basis.must_shrink:
                 continue
             self.ritz = self._look()
             excess = self._excess()
-            if out or (excess <= 1.0 and basis.num_products >= end):
+            if out or (excess <= 1.0 and basis.num_products >= self.end):
                 return
             # the small eigenproblem costs m³: while far from the goal, every tenth of m products is often enough
-            pause = max(basis.num_multiplied // 10, self.rank - basis.num_multiplied) if excess > _NEAR else 1
+            self.pause = max(basis.num_multiplied // 10, self.rank - basis.num_multiplied) if excess > _NEAR else 1
             if basis.must_shrink:
+                stage.forget_snapshot()
                 num_kept = self.rank + max(0, int(_KEPT * (basis.capacity - 1 - self.rank)))
                 basis.restart(self.ritz.theta[:num_kept], self.ritz.Y[:, :num_kept], keep_tail=True)
+
+    def snapshot(self) -> Arrays:
+        """Return the state between two products."""
+        ritz = self.ritz
+        fixed: dict[str, Any] = {
+            "counts": np.array([self.is_following, self.end, self.pause, self.is_done]),
+            "theta": ritz.theta, "Y": ritz.Y, "known": ritz.known, "unknown": ritz.unknown,
+            "rest": self.rest, "found": self.found, "largest": np.array(self.largest),
+        }  # fmt: skip
+        return {**{name: partial(np.asarray, x) for name, x in fixed.items()}, **self.basis.state()}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        following, end, pause, done = (int(count) for count in arrays["counts"])
+        self.is_following, self.end, self.pause, self.is_done = bool(following), end, pause, bool(done)
+        self.ritz = _Ritz(arrays["theta"], arrays["Y"], arrays["known"], arrays["unknown"])
+        self.rest, self.found, self.largest = arrays["rest"], arrays["found"], float(arrays["largest"])
+        self.basis.load(arrays)
 
     def _look(self) -> _Ritz:
         theta, Y, known, unknown = self.basis.ritz()

@@ -57,8 +57,10 @@ class Vectors:
     def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
         """Return a copy of a NumPy array in the vectors' dtype (or `dtype`) on their device."""
         dtype = self.dtype if dtype is None else dtype
-        host = np.asarray(values, dtype=dtype_name(dtype), order="C")  # ascontiguousarray would lose shape ()
-        return self.xp.asarray(host, dtype=dtype, device=self.device, copy=True)
+        # ascontiguousarray makes shape () to (1,), without which torch refuses to copy to another device
+        host = np.ascontiguousarray(values, dtype=dtype_name(dtype))
+        there = self.xp.asarray(host, dtype=dtype, device=self.device, copy=True)
+        return self.xp.reshape(there, np.shape(values))
 
     def to_host(self, x: Array) -> NDArray[Any]:
         """Return an array as a NumPy array (the one call that waits for the device)."""

@@ -22,7 +22,7 @@ def spectra(draw, *, max_distinct: int = 12, max_multiplicity: int = 4) -> np.nd
 
 @st.composite
 def separated_spectra(draw, *, max_distinct: int = 12, max_multiplicity: int = 4) -> np.ndarray:
-    """Return sorted eigenvalues, repeated, zero or negative, at any scale, that differ by 1 % of the scale if at all."""
+    """Return sorted eigenvalues, repeated, zero or negative, at any scale, that differ by 1 % of it if at all."""
     values = np.array(draw(st.lists(st.integers(-100, 100), min_size=1, max_size=max_distinct, unique=True)))
     copies = draw(st.lists(st.integers(1, max_multiplicity), min_size=values.size, max_size=values.size))
     return np.sort(np.repeat(values, copies) * 10.0 ** draw(st.integers(-6, 6)))

@@ -211,13 +211,13 @@ def test_an_operator_that_is_not_symmetric_is_refused_at_any_size(dtype, n):
         return (d * x + np.roll(x, 1)).astype(dtype)
 
     A = sd.as_operator(matvec, shape=n, dtype=dtype)
-    with pytest.raises(ValueError, match=r"the operator is not (symmetric: ⟨v₁, Av₂⟩ = .* but β₁ =|Hermitian: ⟨v, Av⟩)"):
+    with pytest.raises(ValueError, match=r"the operator is not (symmetric: ⟨v₁, Av₂⟩ = .* but β₁ =|Hermitian: ⟨v, A)"):
         sd.fast_lanczos(A)
     assert sd.fast_lanczos(A, check=False, num_steps=3).num_steps == 3
 
 
 def test_a_multiple_of_i_is_not_hermitian():
-    with pytest.raises(ValueError, match=r"the operator is not Hermitian: ⟨v, Av⟩ = .* is not real \(step 1 of probe 0"):
+    with pytest.raises(ValueError, match=r"the operator is not Hermitian: ⟨v, Av⟩ = .* is not real \(step 1 of probe"):
         sd.fast_lanczos(1j * np.eye(5))
 
 
@@ -225,7 +225,7 @@ def test_a_multiple_of_i_is_not_hermitian():
 def test_an_operator_that_is_not_deterministic_is_refused(block_size):
     rng = np.random.default_rng(0)
     A = sd.as_operator(lambda x: x * rng.standard_normal(20), shape=20, dtype="float64")
-    with pytest.raises(ValueError, match=r"the operator is not deterministic: two products .* differ by .* switch them"):
+    with pytest.raises(ValueError, match=r"the operator is not deterministic: two products .* differ by .* switch"):
         sd.fast_lanczos(A, num_probes=3, block_size=block_size)
 
 

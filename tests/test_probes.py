@@ -33,7 +33,7 @@ def reference(seed, index, n, chunk=0):
     return np.random.default_rng(sequence).standard_normal(n)
 
 
-# -- what a probe depends on -------------------------------------------------------------------------------------------
+# -- what a probe depends on -----------------------------------------------------------------------------------------
 
 
 @given(seeds, st.lists(st.integers(0, 1000), min_size=1, max_size=6), st.integers(1, 50))
@@ -89,7 +89,7 @@ def test_the_generator_is_that_of_the_spawn_key():
     assert probe_rng(1, 2, 3).random() == np.random.default_rng(np.random.SeedSequence(1, spawn_key=(2, 3))).random()
 
 
-# -- distributions -------------------------------------------------------------------------------------------------------
+# -- distributions ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("vectors", [REAL, COMPLEX], ids=["real", "complex"])
@@ -121,7 +121,7 @@ def test_unit_probes_have_unit_columns(library):
     np.testing.assert_allclose(vectors.to_host(vectors.norm(block)), 1.0, rtol=1e-6)
 
 
-# -- given start vectors and blocks ----------------------------------------------------------------------------------------
+# -- given start vectors and blocks ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", [np.asarray, torch.asarray, lambda x: x.tolist(), np.asfortranarray])
@@ -161,7 +161,7 @@ def test_blocks_are_as_many_probes_as_asked_for_or_fit():
     assert as_block_size(huge, None, 20) == 1
 
 
-# -- errors --------------------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 4), (4, 0), (4, 1, 1), ()])

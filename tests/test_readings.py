@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,9 +22,7 @@ READERS = (sd.fast_lanczos, sd.slow_lanczos, sd.kpm)
 
 @given(eigenvalues=spectra(), seed=seeds, num_steps=st.integers(1, 12))
 def test_the_cdf_rises_from_zero_to_one(eigenvalues, seed, num_steps):
-    measure = sd.fast_lanczos(
-        np.diag(eigenvalues), num_steps=min(num_steps, eigenvalues.size), seed=seed, num_probes=2
-    )
+    measure = sd.fast_lanczos(np.diag(eigenvalues), num_steps=min(num_steps, eigenvalues.size), seed=seed, num_probes=2)
     lo, hi = measure.bounds().widened(0.1)
     F = measure.cdf(np.linspace(lo, hi, 200))
     assert np.all(np.diff(F) >= -1e-14)
@@ -50,7 +50,7 @@ def test_a_quantile_of_no_share_is_refused(q):
 def test_counts_add_up(method):
     measure = method(diagonal(semicircle(1000)), num_probes=2)
     cuts = [-3.0, -1.3, 0.2, 0.7, 3.0]
-    parts = [measure.count(lo, hi).value for lo, hi in zip(cuts[:-1], cuts[1:], strict=True)]
+    parts = [measure.count(lo, hi).value for lo, hi in pairwise(cuts)]
     # both ends belong to an interval, with room for rounding
     assert sum(parts) == pytest.approx(measure.count(-3, 3).value, rel=1e-8)
     assert measure.count(-3, 3).value == pytest.approx(1000, rel=1e-12)
@@ -73,7 +73,7 @@ def test_counts_are_within_four_standard_errors(family):
     ends = np.quantile(eigenvalues, [0.07, 0.31, 0.52, 0.9])
     for seed in range(5):
         measure = sd.fast_lanczos(diagonal(eigenvalues), num_steps=64, seed=seed)
-        for lo, hi in zip(ends[:-1], ends[1:], strict=True):
+        for lo, hi in pairwise(ends):
             value, stderr = measure.count(lo, hi)
             assert abs(value - np.sum((lo <= eigenvalues) & (eigenvalues <= hi))) <= 4 * stderr
 

@@ -1,0 +1,195 @@
+"""The Chebyshev recurrence for a block of probes in lockstep: two moments per product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specdens._bounds import Interval
+from specdens._cdf import Floats
+from specdens._chebyshev import leaves_interval
+from specdens._lanczos import Recurrence, check_determinism
+from specdens._operators import Operator
+from specdens._vectors import Array
+
+_FIRST_LOOK = 32  # moments after which to look for the first time whether the spectrum leaves the bounds
+
+
+class LeftBounds(Exception):
+    """The moments belong to no measure within the bounds."""
+
+
+@dataclass
+class ChebyshevRecurrence:
+    """The state of a block of probes: r_{j−1} and r_j of r_j = T_j((A − c)/d) r_0, and the moments so far."""
+
+    indices: tuple[int, ...]
+    interval: Interval
+    squared_norms: Floats
+    """Of the start vectors: 1, to the rounding of the vectors."""
+    mus: Floats
+    """Per probe μ_0, μ_1, …, so many as are known."""
+    v: Array
+    v_prev: Array | None = None
+    num_steps: int = 0
+    num_products: int = 0
+    next_look: int = _FIRST_LOOK
+    vector_names: ClassVar[Sequence[str]] = ("v", "v_prev")
+
+    @classmethod
+    def start(cls, A: Operator, indices: tuple[int, ...], block: Array, interval: Interval) -> Self:
+        """Project a block of start vectors onto the operator's subspace and normalise it, in place."""
+        v = Recurrence.start(A, indices, block).v
+        squared_norms = np.atleast_1d(A.vectors.to_host(A.vectors.dot(v, v))).real
+        return cls(indices, interval, squared_norms, np.ones((len(indices), 1)), v)
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """Every probe goes on: an invariant subspace does not end this recurrence."""
+        return np.ones(len(self.indices), dtype=bool)
+
+    def reserve(self, A: Operator, num_steps: int) -> None:
+        """Make room for so many steps: two vectors are all that is needed."""
+
+    def step(self, A: Operator, *, check: bool) -> None:
+        """Do one step of every probe: one product, one wait for the device, two moments."""
+        vectors, v, v_prev, step = A.vectors, self.v, self.v_prev, self.num_steps + 1
+        w = A.apply_within(v)
+        num_products = self.num_products + len(self.indices)
+        if check and step == 1:
+            w = check_determinism(A, v, w)
+            num_products += 1
+        w, odd = _next_vector(A, self.interval, v_prev, v, w)
+        pair = self._new_moments(A, step, vectors.to_host(vectors.xp.stack([odd, vectors.dot(w, w)])), check=check)
+        if check and step == 2:
+            self._check_symmetry(A, vectors.to_host(vectors.dot(v_prev, w)), pair)
+        self._look(A, np.concatenate([self.mus, pair], axis=1))
+        self.mus = np.concatenate([self.mus, pair], axis=1)
+        self.v_prev, self.v, self.num_steps, self.num_products = v, w, step, num_products
+
+    def _new_moments(self, A: Operator, step: int, scalars: NDArray[Any], *, check: bool) -> Floats:
+        """Return μ_{2j−1} and μ_{2j} from ⟨r_{j−1}, r_j⟩ and ⟨r_j, r_j⟩."""
+        odd, even = (np.atleast_1d(row) / self.squared_norms for row in scalars)
+        for j in np.flatnonzero(~(np.isfinite(odd) & np.isfinite(even))):
+            raise ValueError(
+                f"A @ x returned {'nan' if np.isnan(odd[j]) else 'inf'} at step {step} of probe {self.indices[j]}: the "
+                "operator, or the model behind it, is not finite."
+            )
+        size = np.sqrt(1.0 + even.real)
+        for j in np.flatnonzero(check & (np.abs(odd.imag) > np.sqrt(self._rounding(A)) * size)):
+            raise ValueError(
+                f"the operator is not Hermitian: ⟨v, Av⟩ = {odd[j]:.3g} is not real "
+                f"(step {step} of probe {self.indices[j]})."
+            )
+        # T_m T_n = (T_{m+n} + T_{m−n}) / 2
+        first = odd.real if step == 1 else 2 * odd.real - self.mus[:, 1]
+        return np.stack([first, 2 * even.real - 1], axis=1)
+
+    def _rounding(self, A: Operator) -> float:
+        """Return ε relative to the interval: rounding in A − c counts for more where that is far from zero."""
+        return A.vectors.eps * max(abs(self.interval.lo), abs(self.interval.hi)) / (self.interval.width / 2)
+
+    def _check_symmetry(self, A: Operator, seen: NDArray[Any], pair: Floats) -> None:
+        """Compare ⟨r_0, r_2⟩ with μ_2 = 2⟨r_1, r_1⟩ − 1: far apart at any n unless the operator is symmetric."""
+        seen = np.atleast_1d(seen) / self.squared_norms
+        expected = self.mus[:, 2]
+        for j in np.flatnonzero(np.abs(seen - expected) > np.sqrt(self._rounding(A)) * (2 + np.abs(expected))):
+            raise ValueError(
+                f"the operator is not symmetric: ⟨r₀, r₂⟩ = {seen[j]:.3g} but 2⟨r₁, r₁⟩ − 1 = {expected[j]:.3g} for "
+                "the Chebyshev vectors r. Dropout or batch statistics make products random; put the model in eval mode."
+            )
+
+    def look(self, A: Operator, num_moments: int) -> Floats:
+        """Return the first moments after a last look at them."""
+        self.next_look = 0
+        self._look(A, self.mus[:, :num_moments])
+        return self.mus[:, :num_moments]
+
+    def _look(self, A: Operator, mus: Floats) -> None:
+        """Raise if the spectrum leaves the interval: at once in gross cases, else when the moments have doubled."""
+        known = mus.shape[1]
+        gross = np.max(np.abs(mus[:, -2:]), axis=1)
+        for j in np.flatnonzero(gross > 2):
+            raise LeftBounds(f"|μ| = {gross[j]:.3g} > 1 at moment {known - 1} of probe {self.indices[j]}")
+        if known >= self.next_look:
+            self.next_look = 2 * known
+            for j in np.flatnonzero(leaves_interval(mus, eps=self._rounding(A))):
+                raise LeftBounds(f"the first {known} moments of probe {self.indices[j]} belong to no measure on them")
+
+    # -- checkpoints -----------------------------------------------------------------------------------------------
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the recurrence can go on."""
+        return self.v is not None
+
+    def forget_vectors(self) -> None:
+        """Keep the moments alone."""
+        self.v = self.v_prev = None
+
+    def load_vectors(self, A: Operator, read: Callable[[str], NDArray[Any]]) -> None:
+        """Take the vectors back from their saved arrays."""
+        self.v = A.vectors.from_host(read("v"))
+        self.v_prev = A.vectors.from_host(read("v_prev")) if self.num_steps else None
+
+    def largest(self) -> float | None:
+        """Return nothing: moments do not tell the largest eigenvalue."""
+        return None
+
+    def state(self, A: Operator) -> dict[str, Callable[[], NDArray[Any]]]:
+        """Return everything as arrays, to be made when they are written."""
+        fixed = {
+            "indices": np.array(self.indices),
+            "interval": np.array(self.interval),
+            "squared_norms": self.squared_norms,
+            "mus": self.mus,
+            "counts": np.array([self.num_steps, self.num_products, self.next_look]),
+        }
+        arrays: dict[str, Callable[[], NDArray[Any]]] = {name: partial(np.asarray, x) for name, x in fixed.items()}
+        for name, vector in (("v", self.v), ("v_prev", self.v_prev)):
+            if vector is not None:
+                arrays[name] = partial(A.vectors.to_host, vector)
+        return arrays
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return a recurrence from its saved arrays, without its vectors."""
+        num_steps, num_products, next_look = (int(count) for count in arrays["counts"])
+        return cls(
+            tuple(int(index) for index in arrays["indices"]),
+            Interval(*(float(end) for end in arrays["interval"])),
+            arrays["squared_norms"],
+            arrays["mus"],
+            v=None,
+            num_steps=num_steps,
+            num_products=num_products,
+            next_look=next_look,
+        )
+
+
+def _next_vector(A: Operator, interval: Interval, v_prev: Array | None, v: Array, w: Array) -> tuple[Array, Array]:
+    """Turn w = A v into (2/d)(A v − c v) − v_prev, in place, or into half of it at first; return it and ⟨v, it⟩."""
+    vectors, half = A.vectors, interval.width / 2
+    factor = (1.0 if v_prev is None else 2.0) / half
+    w = vectors.scale(_number(A, factor), w)
+    shift = _number(A, -factor * interval.center)
+    if v_prev is None:
+        w, odd = vectors.axpy_dot(shift, v, w, v)
+    else:
+        w = vectors.axpy(shift, v, w) if interval.center != 0 else w
+        w, odd = vectors.axpy_dot(_number(A, -1.0), v_prev, w, v)
+    if A.bulk_dimension < A.shape[0] and not interval.lo < 0 < interval.hi:
+        # Rounding leaves traces in the deflated subspace, on which the operator acts as zero: where zero is outside
+        # the interval, the recurrence would amplify them.
+        w = A.project(w)
+        odd = vectors.dot(v, w)
+    return w, odd
+
+
+def _number(A: Operator, value: float) -> Array:
+    return A.vectors.from_host(np.asarray(value), A.vectors.wide)

@@ -1,0 +1,15 @@
+"""The command ``specdens``. Needs click, which is imported when the command runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+
+def main() -> None:
+    """Run the command line, or say how to install what it needs."""
+    if importlib.util.find_spec("click") is None:
+        sys.exit('Error: the command line needs click: pip install "specdens[cli]"')
+    from specdens._cli._app import app
+
+    app(prog_name="specdens")

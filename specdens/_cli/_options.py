@@ -1,0 +1,190 @@
+"""Options that several commands share, as one value per group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import click
+
+from specdens._chebyshev_moments import ChebyshevMoments
+from specdens._cli._outputs import Output
+from specdens._density import Density
+from specdens._measure import KERNELS, SpectralMeasure
+from specdens._spectral_density import METHODS, spectral_density
+
+Callback: TypeAlias = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the products are made with."""
+
+    method: Literal["fast_lanczos", "slow_lanczos", "kpm"]
+    steps: int | None
+    probes: int
+    rank: int
+    tol: float | None
+    max_products: int | None
+    seed: int
+
+    def density(self, A: Any, function: Literal["log"] | None, *, checkpoint: Path | None, quiet: bool) -> Density:
+        """Make the products, with a progress bar on a terminal."""
+        return spectral_density(
+            A,
+            method=self.method,
+            num_steps=self.steps,
+            num_probes=self.probes,
+            rank=self.rank,
+            function=function,
+            tol=self.tol,
+            max_products=self.max_products,
+            seed=self.seed,
+            checkpoint=checkpoint,
+            progress=False if quiet else None,
+        )
+
+
+_RUN = (
+    click.option("--method", type=click.Choice(METHODS), default="fast_lanczos", show_default=True),
+    click.option(
+        "--steps",
+        type=click.IntRange(1),
+        help="Products per probe.  [default: 128, or 2048 with --function log; never more than the dimension]",
+    ),
+    click.option("--probes", type=click.IntRange(1), default=1, show_default=True, help="Random start vectors."),
+    click.option(
+        "--rank",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Outliers to find first, and to take out of the bulk.",
+    ),
+    click.option(
+        "--tol",
+        type=click.FloatRange(0, min_open=True),
+        help="Error to reach, as a share of the spectrum's width (W1): steps and probes are added until then.",
+    ),
+    click.option("--max-products", type=click.IntRange(1), help="Budget for --tol.  [default: 2048]"),
+    click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random vectors."),
+)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How a measure is drawn: no further product, whatever is chosen."""
+
+    function: Literal["log"] | None
+    kernel: Any
+    kappa: float | None
+    points: int | None
+    epsilon: float | None
+
+    def check(self, method: str) -> None:
+        """Refuse options that do not go together, before the first product."""
+        kernel = self.kernel or ("jackson" if method == "kpm" and not self.function else "gaussian")
+        if self.function and self.kernel:
+            raise click.UsageError("--kernel does not go with --function log, which is drawn with Gaussian bumps.")
+        if self.kappa is not None and kernel != "gaussian":
+            raise click.UsageError(f"--kappa is the width of --kernel gaussian; the kernel is {kernel}.")
+        if self.epsilon is not None and not self.function:
+            raise click.UsageError("--epsilon goes with --function log.")
+
+    def draw(self, measure: SpectralMeasure | ChebyshevMoments) -> Density:
+        """Draw a measure as asked for."""
+        points = 1024 if self.points is None else self.points
+        kappa = 1.25 if self.kappa is None else self.kappa
+        if self.function == "log":
+            epsilon = 1e-5 if self.epsilon is None else self.epsilon
+            return measure.log_density(epsilon, num_points=points, kappa=kappa)
+        if isinstance(measure, SpectralMeasure):
+            return measure.density(points, self.kernel or "gaussian", kappa)
+        if self.kernel in ("gaussian", "adaptive"):
+            return measure.gauss.density(points, self.kernel, kappa)
+        return measure.density(points, self.kernel or "jackson")
+
+    def redraw(self, density: Density) -> Density:
+        """Return a density drawn anew from its measure, with all that the run had to say."""
+        drawn = self.draw(density.measure)  # type: ignore[arg-type]
+        names = ("grid", "values", "stderr", "edges", "axis", "atoms", "mass_outside", "kernel")
+        return replace(density, **{name: getattr(drawn, name) for name in names})
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing was chosen."""
+        return all(getattr(self, field.name) is None for field in fields(self))
+
+
+_DRAWING = (
+    click.option(
+        "--function", type=click.Choice(["log"]), help="log: the density of log(|λ| + ε), for small eigenvalues."
+    ),
+    click.option("--kernel", type=click.Choice(KERNELS), help="[default: gaussian; jackson for kpm]"),
+    click.option(
+        "--kappa",
+        type=click.FloatRange(1, min_open=True),
+        help="Width of the kernel gaussian: larger is narrower.  [default: 1.25]",
+    ),
+    click.option("--points", type=click.IntRange(2), help="Points of the grid.  [default: 1024]"),
+    click.option(
+        "--epsilon", type=click.FloatRange(0, min_open=True), help="ε of --function log.  [default: 1e-5]"
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Talk:
+    """How much is said."""
+
+    quiet: bool
+    debug: bool
+
+    def say(self, text: str) -> None:
+        """Print, unless asked not to."""
+        if not self.quiet:
+            click.echo(text)
+
+
+_TALK = (
+    click.option("-q", "--quiet", is_flag=True, help="Print warnings and errors only."),
+    click.option("--debug", is_flag=True, help="Show the traceback of an error."),
+)
+
+outputs_option = click.option(
+    "-o",
+    "--output",
+    "outputs",
+    type=Output(),
+    multiple=True,
+    help="File to write: .npz (for sd.load, plot and info), .csv, .png, .svg or .pdf. May be repeated.",
+)
+checkpoint_option = click.option(
+    "--checkpoint",
+    type=Output((".npz",)),
+    help="File to save the state of the run in. The same command goes on from there.",
+)
+
+
+def grouped(name: str, group: type[Any], options: tuple[Callable[[Any], Any], ...]) -> Callable[[Callback], Callback]:
+    """Return a decorator that adds options to a command and passes them as one value."""
+
+    def decorate(command: Callback) -> Callback:
+        @wraps(command)
+        def collect(**given: Any) -> None:
+            value = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            command(**given, **{name: value})
+
+        decorated: Callback = collect
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+run_options = grouped("run", Run, _RUN)
+drawing_options = grouped("drawing", Drawing, _DRAWING)
+talk_options = grouped("talk", Talk, _TALK)

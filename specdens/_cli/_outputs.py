@@ -1,0 +1,78 @@
+"""Where results go: one function per kind of file, and refusals before any work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specdens._atomic import replacing
+from specdens._cli._failures import need
+from specdens._density import Density
+from specdens._files import save, write_csv
+
+if TYPE_CHECKING:
+    _PathType = click.ParamType[Path]
+else:
+    _PathType = click.ParamType  # generic since click 8.4
+
+PICTURES = (".png", ".svg", ".pdf")
+SUFFIXES = (".npz", ".csv", *PICTURES)
+
+
+class Output(_PathType):
+    """A file to write: its suffix says what, and its folder must be there."""
+
+    name = "file"
+
+    def __init__(self, suffixes: tuple[str, ...] = SUFFIXES) -> None:
+        self.suffixes = suffixes
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path, or refuse it."""
+        path = Path(value)
+        if path.suffix not in self.suffixes:
+            self.fail(f"{value}: the name must end in {', '.join(self.suffixes)}.", param, ctx)
+        if not path.parent.is_dir():
+            self.fail(f"{value}: the folder {path.parent} does not exist.", param, ctx)
+        if path.is_dir():
+            self.fail(f"{value}: is a folder.", param, ctx)
+        if not os.access(path.parent, os.W_OK):
+            self.fail(f"{value}: the folder {path.parent} is not writable.", param, ctx)
+        return path
+
+
+def check_outputs(outputs: Sequence[Path], *, inputs: Sequence[Path] = ()) -> None:
+    """Refuse, before any work, pictures without matplotlib and outputs that would overwrite an input."""
+    if any(path.suffix in PICTURES for path in outputs):
+        need("matplotlib", "plot", "a picture")
+    read = {os.path.realpath(path) for path in inputs}
+    for path in outputs:
+        if os.path.realpath(path) in read:
+            raise click.UsageError(f"-o {path} would overwrite the input.")
+
+
+def write_density(path: Path, density: Density, *, title: str | None = None) -> None:
+    """Write a density as the suffix says."""
+    if path.suffix == ".npz":
+        save(path, density)
+    elif path.suffix == ".csv":
+        write_csv(path, density)
+    else:
+        write_picture(path, lambda ax: density.plot(ax), title=title)
+
+
+def write_picture(path: Path, draw: Callable[[Any], Any], *, title: str | None = None) -> None:
+    """Draw on new Axes, without a window and whatever the backend, and write the picture."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    ax = figure.add_subplot()
+    draw(ax)
+    if title:
+        ax.set_title(title)
+    with replacing(path) as file:
+        figure.savefig(file, format=path.suffix.removeprefix("."), dpi=150)

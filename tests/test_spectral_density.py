@@ -1,0 +1,147 @@
+"""The front door."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from spectra import diagonal, exact_w1, rotated, semicircle
+from strategies import seeds, separated_spectra
+
+import specdens as sd
+
+METHODS = ("fast_lanczos", "slow_lanczos", "kpm")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("function", [None, "log", np.tanh])
+@pytest.mark.parametrize("rank", [0, 3])
+def test_every_method_function_and_rank_draws_mass_one(method, function, rank):
+    A = diagonal(np.concatenate([semicircle(297), [5.0, -7.0, 9.0]]))
+    density = sd.spectral_density(A, method=method, function=function, rank=rank, num_steps=40, num_probes=2)
+    assert density.mass() + density.mass_outside == pytest.approx(1, rel=1e-9)
+    assert density.axis == {None: "λ", "log": "log(|λ| + ε)"}.get(function, "f(λ)")
+    assert density.measure.num_probes == 2
+    if rank:
+        images = {None: [-7.0, 5.0, 9.0], "log": np.log([5.0, 7.0, 9.0])}.get(function, np.tanh([-7.0, 5.0, 9.0]))
+        assert np.allclose(density.atoms.positions, images, rtol=1e-5)
+        assert np.allclose(density.atoms.masses, 1 / 300)
+        assert density.outliers.values.size == 3
+    else:
+        assert density.outliers is None
+    assert density.notes == ()
+
+
+def test_the_front_door_is_the_methods_own_call():
+    A = diagonal(semicircle(500))
+    density = sd.spectral_density(A, num_steps=30, num_probes=2, seed=7)
+    direct = sd.fast_lanczos(A, num_steps=30, num_probes=2, seed=7).density()
+    assert np.array_equal(density.values, direct.values)
+    assert np.array_equal(density.grid, direct.grid)
+    assert sd.spectral_density(A, method="kpm", num_steps=30).measure.num_moments == 60
+
+
+def test_default_steps_are_128_and_2048_for_log_and_the_dimension_at_most():
+    large, small = diagonal(semicircle(2500)), diagonal(semicircle(60))
+    assert sd.spectral_density(large).measure.num_steps == 128
+    assert sd.spectral_density(large, function="log").measure.num_steps == 2048
+    assert sd.spectral_density(large, function=np.exp).measure.num_steps == 128
+    assert sd.spectral_density(small).measure.num_steps == 60
+    assert sd.spectral_density(small, function="log").measure.num_steps == 60
+    assert sd.spectral_density(small, rank=10).measure.num_steps <= 50
+
+
+@given(eigenvalues=separated_spectra(max_distinct=5, max_multiplicity=3), seed=seeds, data=st.data())
+def test_deflation_of_any_rank_keeps_mass_one_with_atoms_of_1_over_n(eigenvalues, seed, data):
+    n = eigenvalues.size
+    rank = data.draw(st.integers(1, n))
+    density = sd.spectral_density(rotated(eigenvalues, seed), rank=rank, seed=seed)
+    assert density.mass() + density.mass_outside == pytest.approx(1, rel=1e-9)
+    assert density.measure.known_atoms.mass() == pytest.approx(rank / n)
+    largest = np.sort(np.abs(eigenvalues))[n - rank :]
+    found = np.sort(np.abs(density.outliers.values))
+    assert np.allclose(found, largest, atol=1e-6 * np.max(np.abs(eigenvalues)) + 1e-300)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("function", [None, "log", np.exp])
+def test_rank_n_leaves_atoms_alone(method, function):
+    density = sd.spectral_density(np.diag([1.0, 2.0, 2.0, 5.0]), rank=4, method=method, function=function)
+    assert np.all(density.values == 0)
+    assert density.atoms.mass() == pytest.approx(1)
+    assert density.measure.count(2, 2).value == pytest.approx(2)
+    assert density.measure.trace(np.square).value == pytest.approx(34)
+    assert density.measure.quantile(0.5) == pytest.approx(2)
+
+
+# -- tolerance ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tol", [0.02, 0.005, 0.002])
+def test_a_tolerance_is_reached_and_the_note_says_so(tol):
+    eigenvalues = semicircle(4000)
+    density = sd.spectral_density(diagonal(eigenvalues), tol=tol, num_steps=8, max_products=20_000)
+    (note,) = density.notes
+    assert f"tol = {tol:g} reached in {density.measure.num_products} of 20000 products" in note
+    assert note in repr(density)
+    # the estimate is an expectation: twice it is rarely passed
+    assert exact_w1(density.measure.bulk_cdf, eigenvalues) <= 2 * tol * 4
+
+
+def test_a_budget_is_kept_and_the_note_says_that_it_was_spent():
+    A = sd.Counted(diagonal(semicircle(4000)))
+    density = sd.spectral_density(A, tol=1e-6, max_products=300, num_probes=2)
+    (note,) = density.notes
+    assert A.num_products == density.measure.num_products <= 300
+    assert f"tol = 1e-06 not reached; {A.num_products} of 300 products were spent" in note
+
+
+def test_a_spectrum_that_is_found_exactly_needs_no_budget():
+    density = sd.spectral_density(np.diag(np.repeat([1.0, 2.0], 500)), tol=0.1)
+    assert "reached" in density.notes[0]
+    assert density.measure.num_products < 10
+
+
+def test_a_smaller_tolerance_takes_more_products():
+    A = diagonal(semicircle(4000))
+    used = [sd.spectral_density(A, tol=tol, num_steps=8).measure.num_products for tol in (0.05, 0.01, 0.004)]
+    assert used == sorted(used)
+    assert used[0] < used[-1]
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"method": "arnoldi"}, ValueError, r"`method` must be one of fast_lanczos, slow_lanczos, kpm; got 'arnoldi'"),
+        ({"rank": 4}, ValueError, r"`rank` must be at most the dimension \(3\); got 4"),
+        ({"rank": -1}, ValueError, r"`rank` must be at least 0; got -1"),
+        ({"rank": 1.5}, TypeError, r"`rank` must be an integer; got 1\.5"),
+        ({"function": "exp"}, ValueError, r'`function` must be None, "log" or a function; got \'exp\''),
+        ({"function": 3}, ValueError, r'`function` must be None, "log" or a function; got 3'),
+        ({"tol": 0.0}, ValueError, r"`tol` must be positive and finite; got 0"),
+        ({"tol": "small"}, TypeError, r"`tol` must be a number; got 'small'"),
+        ({"tol": 0.1, "method": "kpm"}, ValueError, r'`tol` needs method="fast_lanczos", .*; got \'kpm\''),
+        ({"max_products": 9}, ValueError, r"`max_products` must come with `tol`: without it"),
+        ({"tol": 0.1, "max_products": 0}, ValueError, r"`max_products` must be at least 1; got 0"),
+        ({"tol": 0.1, "max_products": 3, "num_probes": 3}, ValueError, r"`max_products` must allow .*4; got 3"),
+        ({"num_steps": 4}, ValueError, r"`num_steps` must be at most the dimension \(3\); got 4"),
+        ({"num_probes": 0}, ValueError, r"`num_probes` must be at least 1; got 0"),
+        ({"tol": 0.1, "num_probes": 0}, ValueError, r"`num_probes` must be at least 1; got 0"),
+    ],
+)
+def test_bad_input_is_refused_before_the_first_product(options, error, message):
+    A = sd.Counted(np.diag([1.0, 2.0, 3.0]))
+    with pytest.raises(error, match=message):
+        sd.spectral_density(A, **options)
+    assert A.num_products == 0
+
+
+def test_more_pairs_than_dimensions_cannot_be_deflated():
+    A = np.diag([1.0, 2.0, 3.0])
+    pairs = sd.top_eigenpairs(A, rank=2)
+    with pytest.raises(ValueError, match=r"`pairs` must have at most 1 eigenpairs, the dimension; got 2"):
+        sd.deflate(sd.deflate(A, pairs), pairs)
