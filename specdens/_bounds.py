@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from specdens._as_operator import as_operator
-from specdens._atoms import Atoms
 from specdens._combine import Combination
 from specdens._errors import as_count
 from specdens._operators import Operator
-from specdens._vectors import Array
 
 if TYPE_CHECKING:
     from specdens._measure import SpectralMeasure
@@ -104,26 +102,7 @@ class Normalized(Combination):
     def __init__(self, A: Operator, interval: Interval) -> None:
         half = interval.width / 2
         super().__init__([(1.0 / half, A)], shift=-interval.center / half)
-        self.A, self.interval = A, interval
-
-    @property
-    def dimension(self) -> int:
-        return self.A.dimension
-
-    @property
-    def bulk_dimension(self) -> int:
-        return self.A.bulk_dimension
-
-    @property
-    def known_atoms(self) -> Atoms:
-        positions, masses = self.A.known_atoms
-        return Atoms((positions - self.interval.center) * (2 / self.interval.width), masses)
-
-    def project(self, x: Array) -> Array:
-        return self.A.project(x)
-
-    def apply_within(self, x: Array) -> Array:
-        return self.A.project(self @ x)
+        self.interval = interval
 
 
 def normalize(A: Any, bounds: Any = None) -> Normalized:

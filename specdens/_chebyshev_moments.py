@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
@@ -16,7 +16,7 @@ from specdens._chebyshev import chebyshev_density, jacobi_of_moments
 from specdens._density import Density, edges_around
 from specdens._errors import as_count
 from specdens._measure import Convergence, SpectralMeasure
-from specdens._readings import Readings
+from specdens._readings import Readings, common_settings
 from specdens._rules import Rule
 
 
@@ -119,6 +119,15 @@ class ChebyshevMoments(Readings):
     def convergence(self) -> Convergence:
         """Return how far the measure is from its limit; ``steps`` compares half of the moments with all of them."""
         return self.gauss.convergence()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {
+            **common_settings(self),
+            "method": "kpm",
+            "num_moments": self.mus.shape[1],
+            "interval": tuple(self.interval),
+        }
 
     def __repr__(self) -> str:
         return (

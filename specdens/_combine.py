@@ -16,6 +16,8 @@ from specdens._vectors import Array
 class Combination(Operator):
     """The operator Σ cᵢ Aᵢ + s I: sums, differences, scalar multiples and shifts.
 
+    A multiple or a shift of an operator that knows part of its spectrum knows it too; a sum does not.
+
     Parameters
     ----------
     terms
@@ -53,6 +55,33 @@ class Combination(Operator):
         if self.shift != 0.0:
             y = vectors.axpy(self._coefficient(self.shift), x, y)
         return y
+
+    @property
+    def dimension(self) -> int:
+        return self._only.dimension if self._only else super().dimension
+
+    @property
+    def bulk_dimension(self) -> int:
+        return self._only.bulk_dimension if self._only else super().bulk_dimension
+
+    @property
+    def known_atoms(self) -> Atoms:
+        if self._only is None:
+            return super().known_atoms
+        positions, masses = self._only.known_atoms
+        positions = self.terms[0][0] * positions + self.shift
+        order = np.argsort(positions, kind="stable")
+        return Atoms(positions[order], masses[order])
+
+    def project(self, x: Array) -> Array:
+        return self._only.project(x) if self._only else x
+
+    def apply_within(self, x: Array) -> Array:
+        return self.project(self @ x)
+
+    @property
+    def _only(self) -> Operator | None:
+        return self.terms[0][1] if len(self.terms) == 1 else None
 
     def _coefficient(self, c: float) -> Array:
         return self.vectors.from_host(np.asarray(c))

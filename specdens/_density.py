@@ -54,8 +54,17 @@ class Density:
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Return the mass at or below x of what is drawn, atoms included."""
+        return self.distribution()(x)
+
+    def distribution(self) -> Cdf:
+        """Return the distribution function of what is drawn, atoms included."""
         drawn = Cdf.of_slabs(self.edges[:-1], self.edges[1:], self.values * np.diff(self.edges))
-        return mixture([(1.0, drawn), (1.0, Cdf.of_atoms(*self.atoms))])(x)
+        return mixture([(1.0, drawn), (1.0, Cdf.of_atoms(*self.atoms))])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What made this density: method, probes, steps, seed, precision, kernel, products, seconds and versions."""
+        return {**self.measure.settings, "kernel": self.kernel, "axis": self.axis}
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the density with its error band, and the atoms as stems; return the Axes.

@@ -201,5 +201,7 @@ def _check_extension(measure: SpectralMeasure, A: Operator, steps: int, num_prob
         raise ValueError(f"`measure` must come from fast_lanczos; got one from {measure.method}")
     if steps > measure.num_steps and not all(run.has_vectors for run in measure.runs):
         raise ValueError("more steps need the vectors of the run: make the measure with keep_vectors=True")
+    if steps > measure.num_steps:
+        steps_within(A, steps)
     if num_probes > measure.num_probes and measure.probes == "given":
         raise ValueError("`num_probes` cannot grow for given start vectors: run the new ones on their own")

@@ -215,6 +215,11 @@ def check_determinism(A: Operator, v: Array, w: Array) -> Array:
         again = A.apply_within(first)
     except ReusedMemoryError:  # seen in time: both products are made again, as copies
         w, again = A.apply_within(v), A.apply_within(first)
+    kept = float(vectors.to_host(vectors.norm(first)))
+    if abs(kept - 1.0) > tolerance(A):
+        raise ValueError(
+            f"A @ x overwrites x: the norm of a unit vector is {kept:.3g} after the product. Work on a copy of x."
+        )
     product = w if w.ndim == 1 else w[:, 0]
     again = vectors.axpy(vectors.from_host(np.asarray(-1.0)), product, again)
     difference, size = (float(vectors.to_host(vectors.norm(x))) for x in (again, product))

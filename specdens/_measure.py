@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -20,7 +20,7 @@ from specdens._draw import adaptive_density, gaussian_density
 from specdens._errors import as_choice, as_count
 from specdens._lanczos import Recurrence
 from specdens._operators import Operator
-from specdens._readings import Readings
+from specdens._readings import Readings, common_settings
 from specdens._refine import refined_slabs
 from specdens._rules import Rule
 
@@ -265,6 +265,14 @@ class SpectralMeasure(Readings):
             sampling=self.sampling_distance() / width,
             bound=float(np.mean([_quadrature_bound(rule, self.bounds()) for rule in self.rules])) / width,
         )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {
+            **common_settings(self),
+            "method": self.method,
+            "num_steps": self.num_steps,
+        }
 
     def __repr__(self) -> str:
         return (

@@ -50,6 +50,8 @@ class Operator(ABC):
     combine with ``+``, ``-`` and scalars.
     """
 
+    __array_ufunc__ = None  # so that NumPy leaves ``array + operator`` to the operator
+
     has_block_products = True
     """Whether a product with a block is more than a loop over its columns."""
 
@@ -140,8 +142,13 @@ class Operator(ABC):
     def __add__(self, other: Any) -> Operator:
         return _combination((1.0, self), (1.0, other))
 
+    __radd__ = __add__
+
     def __sub__(self, other: Any) -> Operator:
         return _combination((1.0, self), (-1.0, other))
+
+    def __rsub__(self, other: Any) -> Operator:
+        return _combination((1.0, other), (-1.0, self))
 
     def __mul__(self, factor: float) -> Operator:
         return _combination((factor, self))

@@ -17,7 +17,7 @@ NEIGHBOURS = 10
 """A gap is wide if the nearest `NEIGHBOURS` eigenvalues on its inner side span less than it."""
 
 _NODES = 6  # and so do the nearest nodes: what a run cannot resolve is no gap
-_AT_MOST = 1.5  # eigenvalues that a node counts for
+_AT_MOST = 3.0  # eigenvalues that a node counts for
 _ROUNDING = 1e3  # units of rounding: Ritz values of one eigenvalue differ by less
 _FAINTEST = 1e-4  # eigenvalues: a node that carries less is a ghost on its way, or noise
 _SHOWN = 20

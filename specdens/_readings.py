@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,6 +61,11 @@ class Readings(ABC):
     @abstractmethod
     def shortened(self, cut: Callable[[int], int]) -> Readings:
         """Return what was known after `cut(k)` of every probe's k steps; exact probes stay whole."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """What made this measure: method, probes, steps, seed, precision, products, seconds and versions."""
 
     # -- masses --------------------------------------------------------------------------------------------------
 
@@ -301,3 +307,11 @@ class Readings(ABC):
         F = (F[1:] + F[:-1]) / 2
         # the mean of |z| for a normal z is √(2/π) of its standard deviation
         return float(np.sum(np.sqrt(2 / np.pi * self.sampling_variance * np.maximum(F * (1 - F), 0)) * np.diff(x)))
+
+
+def common_settings(measure: Any) -> dict[str, Any]:
+    """Return the settings that measures of all kinds have."""
+    names = ("dimension", "bulk_dimension", "num_probes", "probes", "seed", "block_size", "dtype")
+    spent = {"num_products": measure.num_products, "seconds": measure.seconds}
+    versions = {name: importlib.metadata.version(name) for name in ("specdens", "numpy", "scipy")}
+    return {**{name: getattr(measure, name) for name in names}, **spent, "versions": versions}

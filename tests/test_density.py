@@ -16,6 +16,7 @@ from specdens._draw import _width_map, gaussian_width
 from specdens._measure import _CHEBYSHEV_MARGIN
 from specdens._smoothing import Bumps, cell_averages, local_mean
 
+SEMICIRCLE = diagonal(semicircle(500))
 KERNELS = ("gaussian", "adaptive", "jackson", "lorentz", "dirichlet")
 
 
@@ -45,12 +46,12 @@ def test_the_mass_is_one_at_any_number_of_points(kernel, eigenvalues, seed, num_
     points=st.lists(st.integers(-300, 300), min_size=2, max_size=30, unique=True).map(lambda x: np.sort(x) / 100),
 )
 def test_on_any_grid_the_mass_and_what_is_off_it_sum_to_one(kernel, points):
-    measure = sd.fast_lanczos(diagonal(semicircle(500)), num_steps=20)
-    density = measure.density(kernel=kernel, grid=points)
+    density = sd.fast_lanczos(SEMICIRCLE, num_steps=20).density(kernel=kernel, grid=points)
     assert whole(density) == pytest.approx(1, rel=1e-9)
     inside = density.measure.cdf(density.edges[-1]) - density.measure.cdf(density.edges[0])
-    # the kernels blur an end by a width or two, 0.2 of 4 here; the Lorentzian has long tails, the bare series rings
-    assert density.mass() == pytest.approx(inside, abs=0.12)
+    if kernel != "adaptive":  # which is at least as wide as the smallest cell, and cells are up to 6 wide here
+        # the others blur an end by a width or two, 0.2 of 4; the Lorentzian has long tails, the bare series rings
+        assert density.mass() == pytest.approx(inside, abs=0.12)
 
 
 def test_a_narrow_grid_reports_what_fell_off_it():

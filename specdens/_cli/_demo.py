@@ -24,7 +24,7 @@ Examples:
 """
 
 
-@click.command("demo", cls=Command, help=_HELP)
+@click.command("demo", cls=Command, help=_HELP, short_help="Show what specdens does, in about a minute.")
 @click.option(
     "--output-dir",
     type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),

@@ -57,8 +57,9 @@ def density(
     checkpoint: Path | None,
     talk: Talk,
 ) -> None:
+    run.check()
     drawing.check(run.method)
-    check_outputs([*outputs, *([checkpoint] if checkpoint else [])], inputs=[matrix])
+    check_outputs(outputs, inputs=[matrix], checkpoint=checkpoint)
     started = time.perf_counter()
     A = read_matrix(matrix)
     check_matrix(matrix, A)

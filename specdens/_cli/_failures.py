@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -21,7 +23,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; warnings are lines of their own, without the place in the source."""
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _logging(ctx.params.get("debug", False)):
                 warnings.showwarning = _show_warning  # type: ignore[assignment]
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
@@ -30,9 +32,9 @@ class Command(click.Command):
             if ctx.params.get("debug"):
                 traceback.print_exc()
             raise click.ClickException(one_line(error)) from None
-        except KeyboardInterrupt:
-            again = f"; the same command goes on from {path}" if (path := ctx.params.get("checkpoint")) else ""
-            click.echo(f"Interrupted{again}.", err=True)
+        except KeyboardInterrupt as interrupt:
+            notes = getattr(interrupt, "__notes__", [])  # where the run was saved, and how to go on
+            click.echo(": ".join(["Interrupted", *notes]) + ".", err=True)
             raise click.exceptions.Exit(130) from None
 
 
@@ -76,6 +78,22 @@ def need(module: str, extra: str, purpose: str) -> None:
     """Refuse to start what an extra is missing for, with the command that installs it."""
     if importlib.util.find_spec(module) is None:
         raise ImportError(f'{purpose} needs {module}: pip install "specdens[{extra}]"')
+
+
+@contextmanager
+def _logging(debug: bool) -> Iterator[None]:
+    """Show what specdens logs if asked to; what matters comes as results, warnings and errors."""
+    handler = logging.StreamHandler() if debug else logging.NullHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+    logger, level = logging.getLogger("specdens"), logging.getLogger("specdens").level
+    logger.addHandler(handler)
+    if debug:
+        logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def _show_warning(message: Warning | str, *_: Any) -> None:

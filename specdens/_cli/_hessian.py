@@ -80,8 +80,9 @@ def hessian(
     checkpoint: Path | None,
     talk: Talk,
 ) -> None:
+    run.check()
     drawing.check(run.method)
-    check_outputs(outputs, inputs=[problem])
+    check_outputs(outputs, inputs=[problem], checkpoint=checkpoint)
     need("torch", "torch", "specdens hessian")
     from specdens_torch import Curvature
 

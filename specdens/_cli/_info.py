@@ -25,7 +25,7 @@ Examples:
 """
 
 
-@click.command("info", cls=Command, help=_HELP)
+@click.command("info", cls=Command, help=_HELP, short_help="Say what is in a result.")
 @click.argument("result", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")

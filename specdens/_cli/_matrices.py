@@ -29,7 +29,8 @@ def read_matrix(path: Path) -> Any:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
     except (ValueError, OverflowError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: {error}") from error
+        what = "holds pickled objects" if "allow_pickle" in str(error) else error
+        raise ValueError(f"{path} cannot be read: {what}") from error
     raise ValueError(f"{path}: must be {KINDS}")
 
 
@@ -39,8 +40,8 @@ def _read_npz(path: Path) -> Any:
     if "format" in names and "shape" in names:
         return scipy.sparse.load_npz(path)
     if "metadata" in names:
-        raise ValueError(f"is a {read_header(path)['kind']}, a result of specdens, not a matrix. See specdens info.")
-    raise ValueError(f"must hold a sparse matrix of scipy.sparse.save_npz; its arrays are {', '.join(names)}")
+        raise ValueError(f"it is a {read_header(path)['kind']}, a result of specdens; see specdens info")
+    raise ValueError(f"it has no sparse matrix of scipy.sparse.save_npz, but the arrays {', '.join(names)}")
 
 
 def check_matrix(path: Path, A: Any) -> None:

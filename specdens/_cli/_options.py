@@ -31,6 +31,15 @@ class Run:
     max_products: int | None
     seed: int
 
+    def check(self) -> None:
+        """Refuse options that do not go together."""
+        if self.max_products is not None and self.tol is None:
+            raise click.UsageError("--max-products is the budget of --tol: without it, steps × probes are made.")
+        if self.tol is not None and self.method != "fast_lanczos":
+            raise click.UsageError(
+                f"--tol goes with --method fast_lanczos, whose runs can be extended; got {self.method}."
+            )
+
     def density(self, A: Any, function: Literal["log"] | None, *, checkpoint: Path | None, quiet: bool) -> Density:
         """Make the products, with a progress bar on a terminal."""
         return spectral_density(

@@ -45,14 +45,16 @@ class Output(_PathType):
         return path
 
 
-def check_outputs(outputs: Sequence[Path], *, inputs: Sequence[Path] = ()) -> None:
-    """Refuse, before any work, pictures without matplotlib and outputs that would overwrite an input."""
+def check_outputs(outputs: Sequence[Path], *, inputs: Sequence[Path], checkpoint: Path | None = None) -> None:
+    """Refuse, before any work, pictures without matplotlib, and files that would overwrite an input or one another."""
     if any(path.suffix in PICTURES for path in outputs):
         need("matplotlib", "plot", "a picture")
-    read = {os.path.realpath(path) for path in inputs}
-    for path in outputs:
-        if os.path.realpath(path) in read:
-            raise click.UsageError(f"-o {path} would overwrite the input.")
+    taken = {os.path.realpath(path): "the input" for path in inputs}
+    for path in [*([checkpoint] if checkpoint else []), *outputs]:
+        place = os.path.realpath(path)
+        if place in taken:
+            raise click.UsageError(f"{path} would overwrite {taken[place]}.")
+        taken[place] = "the checkpoint" if path is checkpoint else "another output"
 
 
 def write_density(path: Path, density: Density, *, title: str | None = None) -> None:
