@@ -1,5 +1,6 @@
 """specdens: the density of the eigenvalues of anything that can multiply a vector."""
 
+from specdens import analysis
 from specdens._as_operator import as_operator
 from specdens._atoms import Atoms
 from specdens._bounds import Interval, Normalized, normalize, spectral_bounds
@@ -16,6 +17,8 @@ from specdens._kpm import kpm
 from specdens._measure import Convergence, SpectralMeasure
 from specdens._monitor import Monitor, Progress
 from specdens._operators import LinearOperator, Operator
+from specdens._plot_loglog import plot_loglog
+from specdens._plot_many import plot_densities, plot_grid
 from specdens._readings import Estimate
 from specdens._slow_lanczos import slow_lanczos
 from specdens._spectral_density import spectral_density
@@ -42,6 +45,7 @@ __all__ = [
     "Projected",
     "SpecdensWarning",
     "SpectralMeasure",
+    "analysis",
     "as_operator",
     "check_operator",
     "deflate",
@@ -50,6 +54,9 @@ __all__ = [
     "kpm",
     "load",
     "normalize",
+    "plot_densities",
+    "plot_grid",
+    "plot_loglog",
     "save",
     "slow_lanczos",
     "spectral_bounds",

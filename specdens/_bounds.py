@@ -35,7 +35,8 @@ class Interval(NamedTuple):
         """Return the interval with `margin` of its width added at either end, and never of width zero."""
         room = margin * self.width
         if self.width <= 1e-12 * max(abs(self.lo), abs(self.hi)):  # a single eigenvalue, to rounding
-            room = (abs(self.center) or 1.0) * max(margin, 1e-3)
+            scale = abs(self.center) if abs(self.center) > 1e-150 else 1.0  # the squares of less are zero
+            room = scale * max(margin, 1e-3)
         return Interval(self.lo - room, self.hi + room)
 
 

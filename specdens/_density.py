@@ -47,6 +47,8 @@ class Density:
     """The eigenpairs that were deflated, if any."""
     notes: tuple[str, ...] = field(default=())
     """What the run has to say: why it stopped, what was chosen."""
+    epsilon: float | None = None
+    """The ε of a log density."""
 
     def mass(self) -> float:
         """Return the drawn mass with all atoms; together with `mass_outside` it is 1."""
@@ -66,14 +68,41 @@ class Density:
         """What made this density: method, probes, steps, seed, precision, kernel, products, seconds and versions."""
         return {**self.measure.settings, "kernel": self.kernel, "axis": self.axis}
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        label: str | None = None,
+        color: Any = None,
+        log: bool = False,
+        band: bool = True,
+        annotate_outliers: bool = True,
+    ) -> Any:
         """Draw the density with its error band, and the atoms as stems; return the Axes.
 
-        Needs matplotlib: ``pip install "specdens[plot]"``.
+        Atoms stand on the right-hand axis, which counts eigenvalues: a point mass has no density. On the axis
+        log(|λ| + ε) the ticks are powers of ten of |λ|. Needs matplotlib: ``pip install "specdens[plot]"``.
+
+        Parameters
+        ----------
+        ax
+            The Axes to draw in; by default those of a new figure, with a legend.
+        label
+            What to call it in a legend.
+        color
+            Of line, band and stems; by default the next one of the Axes.
+        log
+            Whether the density is on a logarithmic axis.
+        band
+            Whether to draw two standard errors around it.
+        annotate_outliers
+            Whether to write the values of the outliers, as `analysis.outliers` finds them, beside them.
         """
         from specdens._plot import plot_density
 
-        return plot_density(self, ax)
+        return plot_density(
+            self, ax, label=label, color=color, log=log, band=band, annotate_outliers=annotate_outliers
+        )
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the columns grid, values, stderr as CSV.
@@ -97,6 +126,11 @@ class Density:
         from specdens._files import write_csv
 
         write_csv(path, self)
+
+    def _repr_html_(self) -> str:
+        from specdens._html import density_html
+
+        return density_html(self)
 
     def __repr__(self) -> str:
         lines = [

@@ -151,6 +151,7 @@ def log_density(
         kappa=kappa,
         edges=edges,
     )
+    density = replace(density, epsilon=epsilon)
     return density if per == "log" else _per_lambda(density, epsilon)
 
 

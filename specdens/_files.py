@@ -253,6 +253,7 @@ def write_csv(path: str | os.PathLike[str], density: Density) -> None:
         f"# specdens: density of eigenvalues per unit {density.axis}, averaged over the cell around each point",
         f"# axis: {density.axis}",
         f"# kernel: {density.kernel}",
+        *([] if density.epsilon is None else [f"# epsilon: {density.epsilon!r}"]),
         f"# mass_outside: {density.mass_outside!r}",
         *(f"# atom: {x!r}, {mass!r}" for x, mass in zip(*(part.tolist() for part in density.atoms), strict=True)),
         "grid,values,stderr",

@@ -17,6 +17,8 @@ from specdens._vectors import Array
 # A probe has found an invariant subspace when β falls below this multiple of rounding; the largest seen where
 # that is exactly so is 39 (a Kneser graph).
 BREAKDOWN = 100.0
+# Of the largest eigenvalue known beforehand: products outside its space carry its rounding, even where nothing is left.
+_KNOWN_SHARE = 0.1
 
 
 @dataclass
@@ -36,7 +38,7 @@ class Recurrence:
     betas: list[list[float]] = field(default_factory=list)
     """Per probe β₁, …, β_m; the last one couples to the next vector."""
     scale: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    """The largest ‖A v‖ so far, per probe."""
+    """The largest ‖A v‖ so far, per probe, or what is known of it beforehand."""
     active: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
     """Whether the probe goes on: false once T is exact."""
     num_steps: int = 0
@@ -47,9 +49,11 @@ class Recurrence:
     def start(cls, A: Operator, indices: tuple[int, ...], block: Array) -> Self:
         """Project a block of start vectors onto the operator's subspace and normalise it, in place."""
         k = block.shape[1]
-        v = A.project(block[:, 0] if k == 1 else block)
+        v = block[:, 0] if k == 1 else block
+        before = np.atleast_1d(A.vectors.to_host(A.vectors.norm(v)))
+        v = A.project(v)
         norms = np.atleast_1d(A.vectors.to_host(A.vectors.norm(v)))
-        if not np.all(np.isfinite(norms) & (norms > 0)):
+        if not np.all(np.isfinite(norms) & (norms > BREAKDOWN * A.vectors.eps * before)):
             raise ValueError(f"`probes` must be finite and not within the deflated subspace; got norms {norms}")
         v = A.vectors.scale(_coefficients(A, 1.0 / norms), v)
         return cls(
@@ -57,7 +61,7 @@ class Recurrence:
             v,
             alphas=[[] for _ in range(k)],
             betas=[[] for _ in range(k)],
-            scale=np.zeros(k),
+            scale=np.full(k, _KNOWN_SHARE * np.max(np.abs(A.known_atoms.positions), initial=0.0)),
             active=np.ones(k, dtype=bool),
         )
 

@@ -18,6 +18,7 @@ NEIGHBOURS = 10
 
 _NODES = 6  # and so do the nearest nodes: what a run cannot resolve is no gap
 _AT_MOST = 3.0  # eigenvalues that a node counts for
+_HEAVY = 30.0  # eigenvalues at one place; a single one looks like as many to one probe in 10⁷
 _ROUNDING = 1e3  # units of rounding: Ritz values of one eigenvalue differ by less
 _FAINTEST = 1e-4  # eigenvalues: a node that carries less is a ghost on its way, or noise
 _SHOWN = 20
@@ -91,14 +92,15 @@ class _Groups(NamedTuple):
     """The part of it that random probes saw."""
 
 
-def outliers(measure: Readings | Density, *, separation: float = 1.5, max_share: float = 0.05) -> Outliers:
+def outliers(measure: Readings | Density, *, separation: float = 1.25, max_share: float = 0.05) -> Outliers:
     """Return the eigenvalues beyond the edges of the bulk.
 
     Nodes that cannot be told apart (their intervals θ ± residual overlap) are merged, over ghosts and probes alike.
     What stays unresolved is the bulk; what has converged stands alone. The bulk ends, on either side, at the innermost
-    gap that is wider than the span of the 10 eigenvalues and of the 3 nodes next to it on its inner side, with at
-    most the share `max_share` of all eigenvalues beyond it. Behind an eigenvalue of high multiplicity, such as a null
-    space, it is the 10 eigenvalues beyond the gap that count.
+    gap that is wider than `separation` times the span of the 10 eigenvalues and of the 6 nodes next to it on its inner
+    side, with at most the share `max_share` of all eigenvalues beyond it. Next to an eigenvalue of multiplicity above
+    30, such as a null space, it is the 10 eigenvalues beyond the gap that count; if there are fewer than 20 of them,
+    all are outliers.
 
     Parameters
     ----------
@@ -106,7 +108,7 @@ def outliers(measure: Readings | Density, *, separation: float = 1.5, max_share:
         What to read: a measure, or a density, whose measure and deflated eigenpairs are used.
     separation
         How many such spans a gap must have; larger values demand clearer outliers. At the edge of a random matrix the
-        largest gap among the last eigenvalues is about a fifth of one span.
+        first two eigenvalues are about a fifth of one span apart.
     max_share
         Outliers are few: the largest share of all eigenvalues that may lie beyond either edge.
 
@@ -215,7 +217,7 @@ def _first_outlier(points: _Points, num_probes: int, separation: float, max_shar
     groups = _merged(points)
     total = float(np.sum(groups.count))
     beyond = np.cumsum(groups.count[::-1])[::-1]
-    heavy = (groups.count > NEIGHBOURS) & (groups.hi - groups.lo <= 2 * groups.bound)
+    heavy = (groups.count > _HEAVY) & (groups.hi - groups.lo <= 2 * groups.bound)
     for i in np.flatnonzero(beyond <= max_share * total):
         gap = groups.lo[i] - groups.bound[i] - groups.hi[i - 1] if i else 0.0
         if not heavy[i - 1]:
@@ -235,8 +237,10 @@ def _span(points: _Points, edge: float, num_probes: int, *, upward: bool) -> flo
     x, count = points.x[inside], points.count[inside]
     if not upward:
         x, count = x[::-1], count[::-1]
+    # ghosts, and what several probes found of one eigenvalue, are one
+    starts = np.flatnonzero(np.concatenate([[True], np.abs(np.diff(x)) > 10 * np.min(points.error)]))
+    nodes = np.minimum(np.diff(np.append(starts, x.size)) / max(num_probes, 1), 1.0)
     # a random probe may see one eigenvalue as if it were many
-    sure = np.cumsum(np.minimum(count, _AT_MOST / max(num_probes, 1)))
-    eigenvalues = int(np.searchsorted(sure, NEIGHBOURS))
-    last = min(max(eigenvalues, _NODES * num_probes), x.size - 1)
-    return float(abs(x[last] - edge))
+    sure = np.minimum(np.add.reduceat(count, starts), _AT_MOST * nodes)
+    enough = max(np.searchsorted(np.cumsum(sure), NEIGHBOURS), np.searchsorted(np.cumsum(nodes), _NODES))
+    return float(abs(x[starts[min(int(enough), starts.size - 1)]] - edge))

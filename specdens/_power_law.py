@@ -24,6 +24,7 @@ _MIN_NODES = 2.0  # nodes per probe that a bin must hold: what lies between node
 _MIN_BINS = 5
 _STRAIGHT = 0.2  # how far a bin may lie off the line, as a share of the density,
 _SIGMAS = 3.0  # or in standard errors
+_BENT = 2.0  # standard errors of curvature that a line may hide
 _CONVENTIONS: dict[str, Per] = {"log(|λ| + ε)": "log", "|λ|": "lambda", "λ": "lambda"}
 
 
@@ -55,7 +56,7 @@ class PowerLaw:
     stderr: float
     """Its standard error: the probes, the number of eigenvalues per bin, and the scatter around the line."""
     r_squared: float
-    """The share of the (weighted) variance of the log density that the line explains, over the range."""
+    """The share of the (weighted) variance of the log density that the line explains; small where it is flat."""
     range: Interval
     """The |λ| between which it was fitted."""
     amplitude: float
@@ -99,7 +100,8 @@ def fit_power_law(
         What to read: a measure, or a density, whose measure is used.
     range
         The |λ| between which to fit. By default the widest range, in log|λ|, in which no bin deviates from the line by
-        more than 20 % or 3 standard errors, and which spans at least half a decade.
+        more than 20 % or 3 standard errors, the whole is not bent by more than 10 % or 2 standard errors, and which
+        spans at least half a decade.
     per
         "lambda" for the density per unit |λ|, "log" for that per unit log|λ|: exponents differ by exactly 1. By
         default as the density is drawn, "lambda" for a measure.
@@ -129,13 +131,13 @@ def fit_power_law(
         )
     first, last = (0, bins.counts.size) if range is not None else _straight_window(bins)
     used = LogBins(*(column[first:last] for column in bins))
-    slope, intercept, stderr, r_squared = _line(used)
+    line = _line(used)
     return PowerLaw(
-        exponent=slope - (1.0 if chosen == "lambda" else 0.0),
-        stderr=stderr,
-        r_squared=r_squared,
+        exponent=line.slope - (1.0 if chosen == "lambda" else 0.0),
+        stderr=line.stderr,
+        r_squared=line.r_squared(chosen),
         range=Interval(float(used.edges[0, 0]), float(used.edges[-1, 1])),
-        amplitude=float(np.exp(intercept)) / readings.dimension,
+        amplitude=float(np.exp(line.intercept)) / readings.dimension,
         per=chosen,
         part=part,
         num_bins=used.counts.size,
@@ -203,26 +205,51 @@ def _share_below(readings: Readings, x: Floats, part: Part) -> Floats:
     return {"positive": above, "negative": below, "both": above + below}[part]
 
 
-def _line(bins: LogBins) -> tuple[float, float, float, float]:
-    """Return slope, intercept, standard error of the slope and R² of the log density per unit log|λ|."""
+class _Line(NamedTuple):
+    """A weighted least-squares line through the log density per unit log|λ|."""
+
+    slope: float
+    intercept: float
+    moment: float
+    """Σ w (x − x̄)², the inverse of the variance of the slope."""
+    x: Floats
+    residuals: Floats
+    """Data minus line, in units of log density."""
+    weights: Floats
+
+    def r_squared(self, per: Per) -> float:
+        """Return the share of the variance that the line explains; per unit |λ| it is steeper by one."""
+        y = self.residuals + (self.slope - (1.0 if per == "lambda" else 0.0)) * self.x
+        total = float(np.sum(self.weights * (y - np.average(y, weights=self.weights)) ** 2))
+        return 1.0 - self.squares / total if total > 0 else 1.0
+
+    @property
+    def squares(self) -> float:
+        """The weighted sum of squared residuals."""
+        return float(np.sum(self.weights * self.residuals**2))
+
+    @property
+    def stderr(self) -> float:
+        """The standard error of the slope, scaled up if the scatter is larger than the weights say."""
+        return float(np.sqrt(max(1.0, self.squares / max(self.x.size - 2, 1)) / self.moment))
+
+
+def _line(bins: LogBins) -> _Line:
     x = np.log(bins.centres)
     slope, model = 0.0, bins.counts
     for _ in range(4):
         # a bin's mean of |λ|^s is not its value at the centre, and weights must not follow the noise: use the line
         half = np.maximum(np.abs(slope * bins.widths / 2), 1e-9)
         bend = np.log(np.sinh(half) / half)
-        y = np.log(bins.counts / bins.widths) - bend
-        weights = 1.0 / (np.square(bins.stderr / model) + 1.0 / model)
-        centre = np.average(x, weights=weights)
+        sampling = bins.stderr**2 / (bins.counts * model)
+        y = np.log(bins.counts / bins.widths) - bend + sampling / 2  # the mean of a logarithm is below that of the mean
+        weights = 1.0 / (sampling + 1.0 / model)
+        centre, height = np.average(x, weights=weights), np.average(y, weights=weights)
         moment = float(np.sum(weights * (x - centre) ** 2))
         slope = float(np.sum(weights * (x - centre) * y)) / moment
-        fitted = np.average(y, weights=weights) + slope * (x - centre)
-        model = np.exp(fitted + bend) * bins.widths
-    squares = float(np.sum(weights * (y - fitted) ** 2))
-    total = float(np.sum(weights * (y - np.average(y, weights=weights)) ** 2))
-    scatter = max(1.0, squares / max(x.size - 2, 1))
-    r_squared = 1.0 - squares / total if total > 0 else 1.0
-    return slope, float(fitted[0] - slope * x[0]), float(np.sqrt(scatter / moment)), r_squared
+        model = np.exp(height + slope * (x - centre) + bend) * bins.widths
+    residuals = y - height - slope * (x - centre)
+    return _Line(slope, float(height - slope * centre), moment, x, residuals, weights)
 
 
 def _straight_window(bins: LogBins) -> tuple[int, int]:
@@ -246,8 +273,15 @@ def _straight_window(bins: LogBins) -> tuple[int, int]:
 
 
 def _is_straight(bins: LogBins) -> bool:
-    slope, intercept, _, _ = _line(bins)
-    half = np.maximum(np.abs(slope * bins.widths / 2), 1e-9)
-    model = np.exp(intercept + slope * np.log(bins.centres)) * bins.widths * np.sinh(half) / half
-    allowed = np.maximum(_STRAIGHT * model, _SIGMAS * np.hypot(bins.stderr, np.sqrt(model)))
-    return bool(np.all(np.abs(bins.counts - model) <= allowed))
+    """Return whether no bin lies off the line, and the whole is not bent."""
+    line = _line(bins)
+    if np.any(np.abs(line.residuals) > np.maximum(_STRAIGHT, _SIGMAS / np.sqrt(line.weights))):
+        return False
+    # the parabola that is orthogonal to all lines, and how much of it the residuals hold
+    basis = np.vander(line.x - np.mean(line.x), 2)
+    root = np.sqrt(line.weights)
+    z = (line.x - np.mean(line.x)) ** 2
+    z = z - basis @ np.linalg.lstsq(basis * root[:, None], z * root, rcond=None)[0]
+    norm = float(np.sum(line.weights * z**2))
+    bend = float(np.sum(line.weights * z * line.residuals)) / norm
+    return abs(bend) * np.sqrt(norm) <= _BENT or float(np.max(np.abs(bend * z))) <= _STRAIGHT / 2

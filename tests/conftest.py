@@ -7,9 +7,9 @@ import os
 # One thread per test process: small matrices do not pay for two, and pytest-xdist uses the cores already.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import hypothesis  # noqa: E402
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
+import hypothesis
+import numpy as np
+import pytest
 
 hypothesis.settings.register_profile("dev", max_examples=25, deadline=None)
 hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)

@@ -1,6 +1,6 @@
 """Kill a real run again and again, resume it, and print how that went as JSON.
 
-    python tests/kill_runs.py FOLDER METHOD NUM_KILLS
+Usage: python tests/kill_runs.py FOLDER METHOD NUM_KILLS
 """
 
 from __future__ import annotations
@@ -34,8 +34,14 @@ def run(method: str, checkpoint: Path, result: Path) -> None:
     _monitor._PAUSE = 3.0  # more writes than a user would want
     density = sd.spectral_density(
         sd.as_operator(product, shape=N, dtype="float64"),
-        method=method, num_steps=80, num_probes=2, rank=3, checkpoint=checkpoint, checkpoint_interval=0.02, progress=False,
-    )  # fmt: skip
+        method=method,
+        num_steps=80,
+        num_probes=2,
+        rank=3,
+        checkpoint=checkpoint,
+        checkpoint_interval=0.02,
+        progress=False,
+    )
     rows = density.measure.mus if method == "kpm" else np.concatenate([*density.measure.alphas, *density.measure.betas])
     with open(result.with_suffix(".part"), "wb") as file:
         np.savez(file, rows=rows, values=density.values, pairs=density.outliers.values, V=density.outliers.vectors)

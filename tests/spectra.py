@@ -21,7 +21,7 @@ def semicircle(n: int, radius: float = 2.0) -> np.ndarray:
 
 
 def marchenko_pastur(n: int, gamma: float) -> np.ndarray:
-    """The law of Marchenko and Pastur, with its atom at zero for gamma > 1."""
+    """Return the law of Marchenko and Pastur, with its atom at zero for gamma > 1."""
     a, b = (1 - np.sqrt(gamma)) ** 2, (1 + np.sqrt(gamma)) ** 2
     num_zeros = round(n * max(0.0, 1 - 1 / gamma))
     bulk = at_quantiles(lambda x: np.sqrt((b - x) * (x - a)) / x, a, b, n - num_zeros)
@@ -29,23 +29,23 @@ def marchenko_pastur(n: int, gamma: float) -> np.ndarray:
 
 
 def spiked(n: int) -> np.ndarray:
-    """A semicircle of radius 2 with ten spikes at 20, 40, …, 200."""
+    """Return a semicircle of radius 2 with ten spikes at 20, 40, …, 200."""
     return np.concatenate([semicircle(n - 10), np.arange(20.0, 201.0, 20.0)])
 
 
 def pareto(n: int) -> np.ndarray:
-    """A symmetric heavy tail: λ = ±1/u."""
+    """Return a symmetric heavy tail: λ = ±1/u."""
     u = (np.arange(n) + 0.5) / n
     return np.where(np.arange(n) % 2 == 0, 1.0, -1.0) / u
 
 
 def chain(n: int) -> np.ndarray:
-    """The tight-binding chain with hopping 1: 2 cos(iπ/(n+1))."""
+    """Return the tight-binding chain with hopping 1: 2 cos(iπ/(n+1))."""
     return 2 * np.cos(np.arange(1, n + 1) * np.pi / (n + 1))
 
 
 def laplacian_2d(m: int) -> np.ndarray:
-    """The eigenvalues of the five-point Laplacian on an m × m grid."""
+    """Return the eigenvalues of the five-point Laplacian on an m × m grid."""
     one = 2 - 2 * np.cos(np.arange(1, m + 1) * np.pi / (m + 1))
     return np.sort((one[:, None] + one[None, :]).ravel())
 

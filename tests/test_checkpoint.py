@@ -143,7 +143,7 @@ def test_truncated_and_foreign_files_are_refused(tmp_path):
 def test_a_file_of_another_version_says_so(tmp_path):
     path = tmp_path / "run.npz"
     np.savez(path, header=np.array(json.dumps({"format": "specdens checkpoint", "version": 999, "settings": {}})))
-    with pytest.raises(ValueError, match="version 999; this version of specdens reads 'specdens checkpoint', version 1"):
+    with pytest.raises(ValueError, match="version 999; this version of specdens reads 'specdens checkpoint', version"):
         sd.spectral_density(MATRIX, num_steps=10, checkpoint=path)
 
 
@@ -176,7 +176,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_product(tmp_path,
 
     A = sd.Counted(MATRIX)
     monkeypatch.setattr("builtins.open", denied)
-    with pytest.raises(ValueError, match="`checkpoint` must be writable.*Permission denied"):
+    with pytest.raises(ValueError, match=r"`checkpoint` must be writable.*Permission denied"):
         sd.spectral_density(A, checkpoint=tmp_path / "run.npz")
     assert A.num_products == 0
 
@@ -184,7 +184,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_product(tmp_path,
 def test_a_disk_that_is_too_small_is_refused_before_any_product(tmp_path, monkeypatch):
     A = sd.Counted(MATRIX)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10})())
-    with pytest.raises(ValueError, match="`checkpoint` needs .* GiB of disk"):
+    with pytest.raises(ValueError, match=r"`checkpoint` needs .* GiB of disk"):
         sd.spectral_density(A, checkpoint=tmp_path / "run.npz")
     assert A.num_products == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def test_a_function_sees_every_step_of_every_stage(method):
     assert set(stages) == {"top_eigenpairs", method}
     last = seen[-1]
     assert last.num_products == last.total
-    assert all(a.num_products <= b.num_products for a, b in zip(seen, seen[1:], strict=False) if a.stage == b.stage)
+    assert all(a.num_products <= b.num_products for a, b in pairwise(seen) if a.stage == b.stage)
 
 
 def test_the_largest_eigenvalue_is_told_with_its_sign():
@@ -52,5 +53,5 @@ def test_stages_are_logged(caplog):
 def test_what_is_neither_a_function_nor_a_bool_is_refused():
     with pytest.raises(TypeError, match="`progress` must be None, True, False or a function; got 'yes'"):
         sd.spectral_density(MATRIX, progress="yes")
-    with pytest.raises(ValueError, match="`checkpoint_interval` must be .*; got -1"):
+    with pytest.raises(ValueError, match=r"`checkpoint_interval` must be .*; got -1"):
         sd.spectral_density(MATRIX, checkpoint="run.npz", checkpoint_interval=-1)

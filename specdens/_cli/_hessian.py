@@ -27,7 +27,8 @@ OPERATORS = ("Hess", "G", "H", "A1", "A2", "B1", "B2")
 _HELP = """Draw the densities of the Hessian of a network, and of its parts.
 
 PROBLEM is a Python file with a function problem() that returns (model, loss, train) or (model, loss, train, test), or
-a dict with these keys: a torch module, a loss, and batches of (inputs, targets). Every operator is drawn on every
+a dict with these keys: a torch module in eval mode, a loss, and batches of (inputs, targets). A dict may also have
+params, forward, reduction and count for specdens_torch.Curvature. Every operator is drawn on every
 split, and -o result.npz becomes result-Hess-train.npz, result-Hess-test.npz and so on.
 
 \b
@@ -88,7 +89,7 @@ def hessian(
 
     given = load_problem(problem)
     for split, data in given.splits.items():
-        curvature = Curvature(given.model, given.loss, data, params=given.params)
+        curvature = Curvature(given.model, given.loss, data, **given.options)
         for name in operators:
             A = _operator(curvature, name)
             talk.say(f"{name}, {split}: {A.shape[0]} parameters")

@@ -118,8 +118,7 @@ class Drawing:
     def redraw(self, density: Density) -> Density:
         """Return a density drawn anew from its measure, with all that the run had to say."""
         drawn = self.draw(density.measure)  # type: ignore[arg-type]
-        names = ("grid", "values", "stderr", "edges", "axis", "atoms", "mass_outside", "kernel")
-        return replace(density, **{name: getattr(drawn, name) for name in names})
+        return replace(drawn, measure=density.measure, outliers=density.outliers, notes=density.notes)
 
     @property
     def is_default(self) -> bool:

@@ -64,14 +64,22 @@ def write_density(path: Path, density: Density, *, title: str | None = None) -> 
     elif path.suffix == ".csv":
         write_csv(path, density)
     else:
-        write_picture(path, lambda ax: density.plot(ax), title=title)
+        write_picture(path, lambda ax: draw_density(density, ax), title=title)
+
+
+def draw_density(density: Density, ax: Any, *, log: bool = False) -> None:
+    """Draw a density with a legend."""
+    from specdens._plot import add_legend
+
+    density.plot(ax, log=log)
+    add_legend(ax)
 
 
 def write_picture(path: Path, draw: Callable[[Any], Any], *, title: str | None = None) -> None:
     """Draw on new Axes, without a window and whatever the backend, and write the picture."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 4), layout="constrained")
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
     ax = figure.add_subplot()
     draw(ax)
     if title:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
 import click
 
 from specdens._cli._failures import Command
 from specdens._cli._options import Drawing, Talk, drawing_options, talk_options
-from specdens._cli._outputs import Output, check_outputs, write_density, write_picture
+from specdens._cli._outputs import PICTURES, Output, check_outputs, draw_density, write_density, write_picture
 from specdens._density import Density
 from specdens._eigenpairs import EigenPairs
 from specdens._files import load
+from specdens._plot_many import plot_densities
 
 _HELP = """Draw one or several RESULTs on shared axes.
 
@@ -21,7 +24,7 @@ costs no product; then the axis is that of the eigenvalues unless --function log
 \b
 Examples:
   specdens plot density.npz -o density.png
-  specdens plot Hess.npz G.npz H.npz -o shared.svg
+  specdens plot result-Hess-train.npz result-G-train.npz --log-y -o shared.svg
   specdens plot density.npz --function log -o log.pdf
   specdens plot density.npz --kernel jackson --points 4000 -o density.csv
 """
@@ -38,19 +41,42 @@ Examples:
     required=True,
     help="Picture to write: .png, .svg or .pdf; for a single RESULT also .csv or .npz. May be repeated.",
 )
+@click.option("--log-y", is_flag=True, help="Draw the density on a logarithmic axis.")
 @drawing_options
 @talk_options
-def plot(results: tuple[Path, ...], outputs: tuple[Path, ...], drawing: Drawing, talk: Talk) -> None:
+def plot(results: tuple[Path, ...], outputs: tuple[Path, ...], log_y: bool, drawing: Drawing, talk: Talk) -> None:
     check_outputs(outputs, inputs=results)
-    densities = [_density(path, drawing) for path in results]
-    if len(densities) > 1 and any(path.suffix in (".npz", ".csv") for path in outputs):
+    if len(results) > 1 and any(path.suffix not in PICTURES for path in outputs):
         raise click.UsageError("-o .npz and .csv hold one density: give one RESULT.")
+    densities = dict(zip(names_apart(results), (_density(path, drawing) for path in results), strict=True))
+    name, density = next(iter(densities.items()))
     for path in outputs:
-        if len(densities) == 1:
-            write_density(path, densities[0])
+        if path.suffix not in PICTURES:
+            write_density(path, density)
+        elif len(densities) == 1:
+            write_picture(path, lambda ax: draw_density(density, ax, log=log_y), title=name)
         else:
-            write_picture(path, lambda ax: None)
+            write_picture(path, lambda ax: plot_densities(densities, ax, log=log_y))
         talk.say(f"Wrote {path}")
+
+
+def names_apart(paths: Sequence[Path]) -> list[str]:
+    """Return what tells files apart: result-Hess-train.npz and result-G-train.npz are Hess and G."""
+    parts = [path.stem.split("-") for path in paths]
+    start = _num_shared(parts)
+    end = _num_shared([part[start:][::-1] for part in parts])
+    candidates = [
+        ["-".join(part[start : len(part) - end]) for part in parts],
+        [path.stem for path in paths],
+        [str(path) for path in paths],
+        [f"{path} ({i})" for i, path in enumerate(paths, start=1)],
+    ]
+    return next(names for names in candidates if all(names) and len(set(names)) == len(names))
+
+
+def _num_shared(parts: Sequence[Sequence[str]]) -> int:
+    """Return with how many equal parts all begin."""
+    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*parts, strict=False)))
 
 
 def _density(path: Path, drawing: Drawing) -> Density:

@@ -6,15 +6,16 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 RETURNS = (
-    "(model, loss, train), (model, loss, train, test) or a dict with the keys model, loss, train or data, and, if "
-    "wanted, test and params"
+    "(model, loss, train), (model, loss, train, test) or a dict with the keys model, loss, train (or data) and, if "
+    "wanted, test, params, forward, reduction, count"
 )
+_OPTIONS = ("params", "forward", "reduction", "count")
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,8 @@ class Problem:
     loss: Any
     splits: Mapping[str, Any]
     """The data, under "train" and perhaps "test"."""
-    params: Any = None
-    """The parameters that the curvature is with respect to; all that need gradients if None."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What else `specdens_torch.Curvature` takes."""
 
 
 def load_problem(path: Path) -> Problem:
@@ -64,12 +65,12 @@ def _as_problem(path: Path, returned: Any) -> Problem:
     found = dict(returned)
     if "data" in found and "train" not in found:
         found["train"] = found.pop("data")
-    unknown = found.keys() - {"model", "loss", "train", "test", "params"}
+    unknown = found.keys() - {"model", "loss", "train", "test", *_OPTIONS}
     missing = {"model", "loss", "train"} - found.keys()
     if unknown or missing:
         raise ValueError(f"{path}: problem() must return {RETURNS}; got the keys {', '.join(map(str, returned))}")
     splits = {name: found[name] for name in ("train", "test") if found.get(name) is not None}
-    return Problem(found["model"], found["loss"], splits, found.get("params"))
+    return Problem(found["model"], found["loss"], splits, {name: found[name] for name in _OPTIONS if name in found})
 
 
 def _line(path: Path, error: BaseException) -> int | str:

@@ -1,0 +1,202 @@
+"""The dual of G and of its components: the same non-zero spectrum on the outputs' space (math.md §1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specdens._atoms import Atoms
+from specdens._operators import Operator
+from specdens._vectors import vectors_like
+from specdens_torch._mix import Mix, class_sums
+from specdens_torch._operators import CurvatureOperator
+from specdens_torch._states import DiagonalState, SoftmaxState
+
+
+class Dual(Operator):
+    """D^½ XᵀX D^½ for an operator X D Xᵀ, with X Xᵀ = G and D a combination of orthogonal projections.
+
+    Vectors are rows (one per example) by outputs, in float64. What is known to be null is projected out: rows without
+    weight, what D does not see, and the combinations of the vectors (√p_ic)_c that lie in the range of D.
+    """
+
+    def __init__(self, primal: CurvatureOperator) -> None:
+        self.primal, self.mix = primal, primal.mix
+        self._check_signs()
+        self._collect(list(primal.engine.states()))
+        rows, width = self.shape_of_rows
+        device = primal.engine.batches.device
+        super().__init__(rows * width, vectors_like(torch.empty(0, dtype=torch.float64, device=device)))
+        self._bulk = self._find_null_space()
+        if self._bulk >= primal.shape[0]:
+            raise ValueError(
+                f"the dual of {self.mix} has dimension {self._bulk}, not below the {primal.shape[0]} parameters: "
+                "use the operator itself"
+            )
+
+    def _check_signs(self) -> None:
+        coefficients = (*self.mix.parts, *(self.mix.parts[3] + value for _, value in self.mix.classes))
+        if self.mix.h or min(coefficients) < 0 or not self.mix.has_g:
+            raise ValueError(
+                f"dual() must be asked of G or a sum of its components with coefficients of at least 0; got {self.mix}"
+            )
+
+    def _collect(self, states: list[Any]) -> None:
+        if not all(isinstance(state, SoftmaxState | DiagonalState) for state in states):
+            raise TypeError(
+                "dual() needs a loss whose Hessian on the outputs has a known root: cross-entropy, squared error or "
+                "binary cross-entropy. Use the operator itself."
+            )
+        self._sizes = [state.num_rows for state in states]
+        self.shape_of_rows = (sum(self._sizes), states[0].width)
+        self.is_softmax = isinstance(states[0], SoftmaxState)
+        if not self.is_softmax:
+            return
+        self.mass = torch.cat([state.mass for state in states])
+        self.sqrt_p = torch.cat([state.p for state in states]).sqrt()
+        self.labels = None if states[0].labels is None else torch.cat([state.labels for state in states])
+        self.active = torch.cat([state.omega for state in states]) > 0
+
+    # -- the null space ------------------------------------------------------------------------------------------------
+
+    def _find_null_space(self) -> int:
+        """Return the dimension in which the spectrum is not known, and prepare the projection onto it."""
+        rows, width = self.shape_of_rows
+        self._bases: list[tuple[Tensor, Tensor]] = []
+        if not self.is_softmax:
+            return rows * width
+        num_active = _host_sum(self.active)
+        if not self.mix.coupled:
+            return num_active * (width - 1)
+        means = self.primal.engine.means
+        beta = self.mix.b2(width)
+        a1, a2, b1, _ = (value > 0 for value in self.mix.parts)
+        bulk = 0
+        for c in range(width):
+            members = (self.active[:, 0] & (self.labels == c)).nonzero()[:, 0]
+            if len(members) == 0:
+                continue
+            bulk += a1 + a2 + b1 * (width - 2) + (beta[c] > 0) * width * (len(members) - 1)
+            basis = self._seen(members, c, means.weights[c], (a1, a2, b1, beta[c] > 0))
+            if basis is not None:
+                self._bases.append((members, basis))
+                bulk -= len(members) - basis.shape[1]
+        return bulk
+
+    def _seen(self, members: Tensor, c: int, weights: Tensor, kept: tuple[bool, bool, bool, bool]) -> Tensor | None:
+        """Return an orthonormal basis of the t for which Σ tᵢ √pᵢ is *not* a null vector in the range of D.
+
+        Such a vector is in the range of D where the excluded components vanish on it: linear conditions on Σ tᵢ pᵢ.
+        """
+        a1, a2, b1, b2 = kept
+        if not b2:
+            if not (a1 and a2):
+                return None
+            # only class means are kept: the vector must be constant within the class
+            constant = torch.ones((len(members), 1), dtype=torch.float64, device=members.device)
+            return torch.linalg.qr(constant, mode="complete")[0][:, 1:]
+        p = self.sqrt_p[members] ** 2
+        off = torch.ones(p.shape[1], dtype=torch.bool, device=p.device)
+        off[c] = False
+        conditions = []
+        if not a2:
+            conditions.append(p[:, c : c + 1])
+        if not a1:
+            conditions.append(p[:, off].sum(1, keepdim=True))
+        if not b1:
+            share = weights[off] / weights[off].sum()
+            conditions.append(p[:, off] - p[:, off].sum(1, keepdim=True) * share)
+        if not conditions:
+            return torch.zeros((len(members), 0), dtype=torch.float64, device=p.device)
+        matrix = torch.cat(conditions, dim=1)
+        left, singular, _ = torch.linalg.svd(matrix / matrix.norm().clamp_min(1e-300), full_matrices=False)
+        # what is kept in doubt costs a dimension, not correctness
+        return left[:, singular > 1e-13]
+
+    def project(self, x: Tensor) -> Tensor:
+        """Project x onto what is not known to be null, in place, and return x."""
+        if self.is_softmax:
+            columns = [x] if x.dim() == 1 else [x[:, j] for j in range(x.shape[1])]
+            for column in columns:
+                column.copy_(self._projected(column.reshape(self.shape_of_rows)).reshape(-1))
+        return x
+
+    def _projected(self, z: Tensor) -> Tensor:
+        z = z * self.active
+        if not self.mix.coupled:
+            for _ in range(2):  # twice: the second pass removes what rounding left of a large component
+                z = z - (self.sqrt_p * z).sum(1, keepdim=True) * self.sqrt_p
+            return z * self.active
+        kept = tuple(float(value > 0) for value in self.mix.parts)
+        classes = tuple(
+            (c, 1.0) for c, value in self.mix.classes if kept[3] == 0 and self.mix.parts[3] + value > 0
+        )
+        z = self._mixed(z, Mix(0.0, kept, classes))  # type: ignore[arg-type]
+        for members, basis in self._bases:
+            t = (self.sqrt_p[members] * z[members]).sum(1)
+            t = t - basis @ (basis.T @ t)
+            z[members] -= t[:, None] * self.sqrt_p[members]
+        return z
+
+    def _mixed(self, z: Tensor, mix: Mix) -> Tensor:
+        """Return Σ c_k P_k z: the class means of math.md §1 in coordinates scaled by √(ω p)."""
+        if not mix.coupled:
+            return mix.parts[0] * z
+        root = self.mass.sqrt()
+        means = self.primal.engine.means
+        table, beta = means.table(class_sums(root * z, self.labels, z.shape[1]), mix)
+        return beta[self.labels] * z + root * table[self.labels]
+
+    # -- products --------------------------------------------------------------------------------------------------
+
+    def apply(self, x: Tensor) -> Tensor:
+        if x.dim() == 1:
+            return self._apply(x.detach())
+        return torch.stack([self._apply(x[:, j].detach()) for j in range(x.shape[1])], dim=1)
+
+    def _apply(self, x: Tensor) -> Tensor:
+        root = _root(self.mix)
+        z = self._projected(x.reshape(self.shape_of_rows)) if self.is_softmax else x.reshape(self.shape_of_rows)
+        z = self.gram(self._mixed(z, root) if self.is_softmax else root.parts[0] * z)
+        z = self._mixed(z, root) if self.is_softmax else root.parts[0] * z
+        return (self._projected(z) if self.is_softmax else z).reshape(-1)
+
+    def gram(self, z: Tensor) -> Tensor:
+        """Return XᵀX z for rows z."""
+        engine, subset = self.primal.engine, self.primal.subset
+        parts = z.split(self._sizes)
+        y = torch.empty(subset.num_entries, dtype=self.primal.dtype, device=z.device)
+        engine.transposed(subset, lambda number, state: state.root(parts[number]), y)  # type: ignore[attr-defined]
+        return torch.cat([state.root_transposed(u) for state, u in engine.differential(subset, y)])  # type: ignore[attr-defined]
+
+    @property
+    def dimension(self) -> int:
+        return self.primal.shape[0]
+
+    @property
+    def bulk_dimension(self) -> int:
+        return self._bulk
+
+    @property
+    def known_atoms(self) -> Atoms:
+        n = self.dimension
+        return Atoms(np.array([0.0]), np.array([(n - self._bulk) / n]))
+
+    has_block_products = False
+
+    def __repr__(self) -> str:
+        return f"Dual({self.mix}, n={self.shape[0]}, bulk={self._bulk}, of {self.dimension} parameters)"
+
+
+def _root(mix: Mix) -> Mix:
+    """Return the mix of the square root: projections are orthogonal, so coefficients take their roots."""
+    a = [value**0.5 for value in mix.parts]
+    classes = tuple((c, (mix.parts[3] + value) ** 0.5 - a[3]) for c, value in mix.classes)
+    return Mix(0.0, (a[0], a[1], a[2], a[3]), classes)
+
+
+def _host_sum(mask: Tensor) -> int:
+    return mask.numel() if mask.is_meta else int(mask.sum())

@@ -1,0 +1,280 @@
+"""The engine: passes over the batches that compute products of any members of the family."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specdens_torch._batches import Batches, gib, tensors_in
+from specdens_torch._determinism import check_modules, check_repeats, name_failure, random_state_kept
+from specdens_torch._forward import Forward
+from specdens_torch._graphs import Graph, Sink, Slot, graph_bytes
+from specdens_torch._losses import OutputLoss, PlainLoss
+from specdens_torch._memory import synchronize
+from specdens_torch._mix import ClassMeans, Mix, class_sums
+from specdens_torch._params import Subset
+from specdens_torch._states import State
+
+_log = logging.getLogger("specdens")
+
+
+@dataclass
+class Task:
+    """One product: which member of the family, with which vector, and where it goes."""
+
+    mix: Mix
+    subset: Subset
+    x: Tensor
+    out: Tensor
+    factor: float = 1.0
+    sums: Tensor | None = None
+    jvps: list[Tensor] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.mix.h not in (0.0, 1.0):  # H comes with coefficient 1; the rest follows
+            self.factor = self.mix.h
+            self.mix = self.mix.times(1.0 / self.factor)
+        self.v = self.subset.tangents(self.x)
+        self.sink = Sink(self.subset, self.out)
+
+
+class Engine:
+    """A model, a loss and batches; graphs are kept between products as far as the budget allows."""
+
+    def __init__(self, forward: Forward, loss: OutputLoss, batches: Batches, *, budget: int, check: bool) -> None:
+        self.forward, self.loss, self.batches, self.budget = forward, loss, batches, budget
+        self.route: str | None = None
+        if isinstance(loss, PlainLoss):
+            loss.several = len(batches) > 1
+        if check:
+            check_modules(forward.model)
+            self._check_first_batch()
+        self._reset()
+
+    def _check_first_batch(self) -> None:
+        raw = self.batches.first.raw
+        with random_state_kept(self.batches.device), torch.no_grad():
+            check_repeats(lambda: self.forward(self.forward.leaves, raw), self.forward.model)
+
+    def _reset(self) -> None:
+        """Forget all that depends on the values of the parameters, and measure anew."""
+        self.slot = Slot()
+        self.slot.attach(self.forward.leaves)
+        self._kept: list[Graph | None] = []
+        self._means: ClassMeans | None = None
+        self.divisor = self._divisor()
+        self.bytes_per_example = self._measure()
+        room, self.num_kept = self.budget, 0
+        for size in self.batches.sizes if self.batches.kept is not None else ():
+            room -= self.bytes_per_example * size
+            if room < 0:
+                break
+            self.num_kept += 1
+        self._kept = [None] * self.num_kept
+        _log.info("%s", self.memory())
+
+    def memory(self) -> str:
+        """Return in words which graphs are kept, and what they take."""
+        taken = gib(self.bytes_per_example * sum(self.batches.sizes[: self.num_kept]))
+        return f"graphs of {self.num_kept} of {len(self.batches)} batches kept ({taken} of {gib(self.budget)})"
+
+    def _divisor(self) -> Tensor:
+        total: Any = None
+        with torch.no_grad():
+            for batch in self.batches:
+                output = self.forward(self.forward.leaves, batch.raw) if self.loss.needs_output else None
+                count = self.loss.count(output, batch.target)
+                total = count if total is None else total + count
+        divisor = self.loss.divisor(total)
+        if not divisor.is_meta and not float(divisor) > 0:
+            raise ValueError(f"the targets must count: the loss divides by {float(divisor):g}. Are all of them ignored?")
+        return divisor
+
+    def _measure(self) -> int:
+        batch = self.batches.first
+        shared = [*self.forward.leaves, *tensors_in(batch.raw)]
+        if self.budget <= 0:
+            return 0
+        try:
+            return graph_bytes(lambda: self._graph(batch), shared) // max(1, batch.size) + 1
+        except RuntimeError as error:
+            raise name_failure(
+                error, lambda: self.forward(self.forward.leaves, batch.raw), self.forward.model
+            ) from error
+
+    # -- graphs ----------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Start anew if the model was changed since."""
+        if self.forward.current_versions() != self.forward.versions:
+            _log.info("the model has changed: graphs are made anew")
+            self.forward.refresh()
+            self._reset()
+
+    def _graph(self, batch: Any) -> Graph:
+        return Graph(self.forward, self.slot, batch, self._state)
+
+    def _state(self, output: Tensor, target: Any) -> State:
+        return self.loss.state(output, target, self.divisor)
+
+    def graphs(self) -> Iterator[tuple[Graph, bool]]:
+        """Yield the graph of every batch, and whether it is kept."""
+        for i, batch in enumerate(self.batches):
+            if i < self.num_kept:
+                graph = self._kept[i]
+                if graph is None:
+                    graph = self._kept[i] = self._graph(batch)
+                yield graph, True
+            else:
+                yield self._graph(batch), False
+
+    @property
+    def keeps_all(self) -> bool:
+        return self.num_kept == len(self.batches)
+
+    def states(self) -> Iterator[State]:
+        """Yield the loss near the outputs of every batch."""
+        self.refresh()
+        for graph, _ in self.graphs():
+            yield graph.state
+
+    @property
+    def means(self) -> ClassMeans:
+        """The weights of the class means, which one pass over the outputs gives."""
+        if self._means is None:
+            total: Any = None
+            for state in self.states():
+                weights = class_sums(state.mass, state.labels, state.width)  # type: ignore[attr-defined]
+                total = weights if total is None else total.add_(weights)
+            self._means = ClassMeans(total)
+        return self._means
+
+    # -- products --------------------------------------------------------------------------------------------------
+
+    def run(self, tasks: Sequence[Task]) -> None:
+        """Do all products, in one pass over the batches, or two where class means are needed."""
+        self.refresh()
+        try:
+            self._run(tasks)
+        except RuntimeError as error:
+            if "differentiate twice" not in str(error) and "derivative" not in str(error) and "inplace" not in str(error):
+                raise
+            raw = self.batches.first.raw
+            raise name_failure(error, lambda: self.forward(self.forward.leaves, raw), self.forward.model) from error
+
+    def _run(self, tasks: Sequence[Task]) -> None:
+        several = len(self.batches) > 1
+        coupled = [task for task in tasks if task.mix.coupled and several]
+        direct = [task for task in tasks if not (task.mix.coupled and several)]
+        if coupled or any(task.mix.coupled for task in tasks):
+            _ = self.means
+        if coupled:
+            for graph, kept in self.graphs():
+                for task in coupled:
+                    self._gather(graph, task, kept=kept)
+        tables = [self.means.table(task.sums, task.mix) for task in coupled]
+        for number, (graph, kept) in enumerate(self.graphs() if tasks else ()):
+            for task in direct:
+                self._direct(graph, task, kept=kept)
+            for task, (table, beta) in zip(coupled, tables, strict=True):
+                u = task.jvps[number] if task.jvps else None
+                graph.vjp(task.subset, self._back(graph.state, u, table, beta), task.sink)
+        for task in tasks:
+            task.sink.finish(task.factor)
+
+    def _direct(self, graph: Graph, task: Task, *, kept: bool) -> None:
+        """Add the product with the batch, which needs no other batch."""
+        curve: Callable[[Tensor], Tensor] | None = None
+        if task.mix.coupled:
+            curve = lambda u: self._within(graph.state, u, task.mix)  # noqa: E731
+        elif task.mix.has_g:
+            factor = task.mix.parts[0]
+            curve = graph.state.curvature if factor == 1.0 else lambda u: factor * graph.state.curvature(u)
+            _ = graph.state
+        if task.mix.h:
+            graph.hessian(task.subset, task.v, task.sink, curve, with_u=False)
+        elif curve is not None:
+            u = graph.jvp(task.subset, task.v, self._route(graph, task, kept=kept), record=True)
+            graph.vjp(task.subset, curve(u), task.sink)
+
+    def _gather(self, graph: Graph, task: Task, *, kept: bool) -> None:
+        """Add a batch to the class sums of Jv; with H, add its part of the product on the way."""
+        if task.mix.h:
+            u = graph.hessian(task.subset, task.v, task.sink, None, with_u=True)
+        else:
+            u = graph.jvp(task.subset, task.v, self._route(graph, task, kept=kept))
+        sums = self._sums(graph.state, u)
+        task.sums = sums if task.sums is None else task.sums.add_(sums)
+        if any(task.mix.b2(self.means.num_classes)):
+            task.jvps.append(u)
+
+    def _sums(self, state: Any, u: Tensor) -> Tensor:
+        return class_sums(state.mass * state.differences(u), state.labels, state.width)
+
+    def _within(self, state: Any, u: Tensor, mix: Mix) -> Tensor:
+        return self._back(state, u, *self.means.table(self._sums(state, u), mix))
+
+    def _back(self, state: Any, u: Tensor | None, table: Tensor, beta: Tensor) -> Tensor:
+        a = table[state.labels]
+        if u is not None:
+            a = a + beta[state.labels] * state.differences(u)
+        return state.back(state.mass * a)  # type: ignore[no-any-return]
+
+    # -- the faster way to Jv ----------------------------------------------------------------------------------------
+
+    def _route(self, graph: Graph, task: Task, *, kept: bool) -> str:
+        """Return the faster way to Jv, timed once: a double backward, or forward mode."""
+        if self.route is None:
+            self.route = self._timed_route(graph, task, kept=kept)
+        return self.route
+
+    def _timed_route(self, graph: Graph, task: Task, *, kept: bool) -> str:
+        if self.batches.device.type == "meta":
+            return "double backward"
+        times = {}
+        for route in ("forward", "double backward"):
+            try:
+                times[route] = min(self._time(graph, task, route, kept=kept) for _ in range(3))
+            except (RuntimeError, NotImplementedError) as error:
+                _log.info("Jv by %s is not possible: %s", route, str(error).splitlines()[0])
+        if not times:
+            return "double backward"
+        best = min(times, key=lambda route: times[route])
+        _log.info("Jv by %s (%s)", best, ", ".join(f"{r}: {1e3 * t:.3g} ms" for r, t in times.items()))
+        return best
+
+    def _time(self, graph: Graph, task: Task, route: str, *, kept: bool) -> float:
+        """Return the time of one Jv as it will be done: on the kept graph, or with all that leads there."""
+        if not kept:
+            graph = graph.fresh()
+        elif route == "double backward":
+            _ = graph.g
+        synchronize(self.batches.device)
+        started = time.perf_counter()
+        graph.jvp(task.subset, task.v, route, record=not kept)
+        synchronize(self.batches.device)
+        return time.perf_counter() - started
+
+    def differential(self, subset: Subset, x: Tensor) -> Iterator[tuple[State, Tensor]]:
+        """Yield the state and Jx of every batch."""
+        self.refresh()
+        task = Task(Mix(), subset, x, torch.empty_like(x))
+        for graph, kept in self.graphs():
+            u = graph.jvp(subset, task.v, self._route(graph, task, kept=kept))
+            yield graph.state, u
+
+    def transposed(self, subset: Subset, cotangents: Callable[[int, State], Tensor], out: Tensor) -> Tensor:
+        """Return Σ Jᵀq over the batches, q being what the function says for the batch of that number."""
+        self.refresh()
+        sink = Sink(subset, out)
+        for number, (graph, _) in enumerate(self.graphs()):
+            _ = graph.f
+            graph.vjp(subset, cotangents(number, graph.state), sink)
+        sink.finish(1.0)
+        return out

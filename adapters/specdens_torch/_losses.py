@@ -1,0 +1,295 @@
+"""Losses: their gradient and Hessian with respect to the outputs, in float64.
+
+Near zero loss p_y − 1 and u_y − ⟨p, u⟩ cancel: in float32 the products of a trained network would be noise. All that
+lives on the outputs is therefore computed in float64, and the entry that would cancel is the sum of the others.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from specdens_torch._states import DiagonalState, GraphState, SoftmaxState, State, class_rows
+
+REDUCTIONS = ("mean", "sum")
+
+
+class OutputLoss(Protocol):
+    """A loss as a function of the outputs: what it divides by, and what it is near given outputs."""
+
+    name: str
+    needs_output: bool
+    """Whether `count` needs the model's outputs."""
+
+    def count(self, output: Tensor | None, target: Any) -> Tensor:
+        """Return what one batch adds to the divisor of the loss."""
+
+    def divisor(self, total: Tensor) -> Tensor:
+        """Return the divisor of the loss, from the sum of the counts."""
+
+    def value(self, output: Tensor, target: Any) -> Tensor:
+        """Return the sum of the losses of one batch, before the division."""
+
+    def state(self, output: Tensor, target: Any, divisor: Tensor) -> State:
+        """Return gradient and Hessian at the given outputs."""
+
+
+class _Reduced:
+    """What the closed forms share: sums, divided once."""
+
+    needs_output = False
+
+    def __init__(self, reduction: str) -> None:
+        self.reduction = reduction
+
+    def divisor(self, total: Tensor) -> Tensor:
+        return torch.ones_like(total) if self.reduction == "sum" else total
+
+
+class CrossEntropy(_Reduced):
+    """Softmax cross-entropy with class labels or soft targets: −Σ τ_c log p_c with weights τ."""
+
+    name = "cross-entropy"
+
+    def __init__(self, weight: Tensor | None, ignore_index: int, smoothing: float, reduction: str) -> None:
+        super().__init__(reduction)
+        self.weight, self.ignore_index, self.smoothing = weight, ignore_index, smoothing
+
+    def count(self, output: Tensor | None, target: Tensor) -> Tensor:
+        if target.is_floating_point():
+            # one row per example and place: all but the class dimension
+            return _number(target, target.numel() // max(1, target.shape[min(1, target.dim() - 1)]))
+        if self.reduction == "none":
+            return _number(target, target.numel())
+        kept = target != self.ignore_index
+        if self.weight is None:
+            return kept.sum(dtype=torch.float64)
+        weight = self.weight.to(target.device, torch.float64)
+        return (weight[torch.where(kept, target, 0)] * kept).sum()
+
+    def targets(self, rows: Tensor, target: Tensor, perm: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor | None]:
+        """Return τ of shape (rows, C) and the labels, if there are any."""
+        C = rows.shape[1]
+        weight = None if self.weight is None else self.weight.to(rows.device, torch.float64)
+        if target.is_floating_point():
+            tau = perm(target).to(torch.float64) * (1 - self.smoothing) + self.smoothing / C
+            return (tau if weight is None else tau * weight), None
+        labels = target.reshape(-1)
+        kept = labels != self.ignore_index
+        labels = torch.where(kept, labels, 0)
+        ones = torch.ones(C, dtype=torch.float64, device=rows.device) if weight is None else weight
+        tau = (self.smoothing / C) * ones.expand(rows.shape[0], C)
+        hard = (1 - self.smoothing) * ones[labels]
+        tau = tau.scatter_add(1, labels[:, None], hard[:, None]) * kept[:, None]
+        return tau, labels
+
+    def value(self, output: Tensor, target: Tensor) -> Tensor:
+        rows, perm, _ = class_rows(output, target)
+        tau, _ = self.targets(rows, target, perm)
+        return -(tau * rows.log_softmax(1)).sum()
+
+    def state(self, output: Tensor, target: Tensor, divisor: Tensor) -> State:
+        rows, perm, back = class_rows(output, target)
+        tau, labels = self.targets(rows, target, perm)
+        return SoftmaxState(rows, tau / divisor, labels, perm, back)
+
+
+class SquaredError(_Reduced):
+    """The squared error Σ (f − y)²."""
+
+    name = "squared error"
+
+    def count(self, output: Tensor | None, target: Tensor) -> Tensor:
+        return _number(target, target.numel())
+
+    def value(self, output: Tensor, target: Tensor) -> Tensor:
+        return ((_same_shape(output, target).double() - target.double()) ** 2).sum()
+
+    def state(self, output: Tensor, target: Tensor, divisor: Tensor) -> State:
+        residual = 2 * (_same_shape(output, target).double() - target.double()) / divisor
+        return DiagonalState(residual, (2 / divisor).expand(residual.shape))
+
+
+class BinaryCrossEntropy(_Reduced):
+    """Binary cross-entropy of logits, with `weight` and `pos_weight`."""
+
+    name = "binary cross-entropy"
+
+    def __init__(self, weight: Tensor | None, pos_weight: Tensor | None, reduction: str) -> None:
+        super().__init__(reduction)
+        self.weight, self.pos_weight = weight, pos_weight
+
+    def count(self, output: Tensor | None, target: Tensor) -> Tensor:
+        return _number(target, target.numel())
+
+    def _factors(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what multiplies −log σ(f) and −log σ(−f)."""
+        y = target.double()
+        positive, negative = y, 1 - y
+        if self.pos_weight is not None:
+            positive = positive * self.pos_weight.to(y.device, torch.float64)
+        if self.weight is not None:
+            weight = self.weight.to(y.device, torch.float64)
+            positive, negative = positive * weight, negative * weight
+        return positive, negative
+
+    def value(self, output: Tensor, target: Tensor) -> Tensor:
+        positive, negative = self._factors(output, target)
+        f = _same_shape(output, target).double()
+        return -(positive * F.logsigmoid(f) + negative * F.logsigmoid(-f)).sum()
+
+    def state(self, output: Tensor, target: Tensor, divisor: Tensor) -> State:
+        positive, negative = (x / divisor for x in self._factors(output, target))
+        f = _same_shape(output, target).double()
+        on, off = f.sigmoid(), (-f).sigmoid()  # 1 − σ(f) would cancel where the loss is small
+        return DiagonalState(negative * on - positive * off, (positive + negative) * on * off)
+
+
+class PlainLoss:
+    """Any twice differentiable function of outputs and targets, by automatic differentiation in float64."""
+
+    name = "loss"
+    needs_output = True
+
+    def __init__(self, function: Callable[[Tensor, Any], Tensor], reduction: str | None, count: Any) -> None:
+        self.function, self.reduction, self._count = function, reduction, count
+        self.several = False  # set by the engine: whether there is more than one batch
+        self.wide = True
+
+    def losses(self, output: Tensor, target: Any) -> Tensor:
+        """Return what the function returns, from float64 outputs where it takes them."""
+        if self.wide:
+            try:
+                return self.function(output.double(), _widened(target))
+            except (RuntimeError, TypeError):
+                self.wide = False  # a function with float32 constants of its own: it computes in its own dtype
+        return self.function(output, target)
+
+    def count(self, output: Tensor | None, target: Any) -> Tensor:
+        if output is None:
+            raise TypeError("`output` must be given for a plain loss")
+        losses = self.losses(output, target)
+        if not isinstance(losses, Tensor):
+            raise TypeError(f"`loss` must return a tensor; got {type(losses).__name__}")
+        if self._count is not None:
+            number = self._count(output, target) if callable(self._count) else self._count
+            return _number(losses, number)
+        if losses.dim() > 0:
+            return _number(losses, losses.numel())
+        if self.reduction == "mean":
+            return _number(losses, output.shape[0])
+        if self.reduction is None and self.several:
+            raise ValueError(
+                "`loss` returned a scalar, and how many terms it averages is not known: over several batches the "
+                'result would depend on their sizes. Return one loss per example, or say reduction="sum", or '
+                'reduction="mean" (with count= where the mean is not over examples).'
+            )
+        return _number(losses, 1)
+
+    def divisor(self, total: Tensor) -> Tensor:
+        return torch.ones_like(total) if self.reduction == "sum" else total
+
+    def _sum(self, output: Tensor, target: Any) -> Tensor:
+        losses = self.losses(output, target)
+        if losses.dim() == 0 and self.reduction == "mean":
+            return losses * self.count(output.detach(), target).to(losses.dtype)
+        return losses.sum()
+
+    def value(self, output: Tensor, target: Any) -> Tensor:
+        return self._sum(output, target).double()
+
+    def state(self, output: Tensor, target: Any, divisor: Tensor) -> State:
+        with torch.enable_grad():
+            leaf = (output.double() if self.wide else output).detach().requires_grad_()
+            total = self._sum(leaf, target)
+            (residual,) = torch.autograd.grad(total / divisor.to(total.dtype), leaf, create_graph=True)
+        return GraphState(leaf, residual)
+
+
+# -- from what the user gives ------------------------------------------------------------------------------------
+
+
+def as_loss(loss: Any, reduction: str | None, count: Any) -> OutputLoss:
+    """Return the loss as a function of the outputs: a closed form where there is one."""
+    if reduction is not None and reduction not in REDUCTIONS:
+        raise ValueError(f"`reduction` must be one of {', '.join(REDUCTIONS)}; got {reduction!r}")
+    if not callable(loss):
+        raise TypeError(f"`loss` must be a function of (output, target) or a loss module; got {type(loss).__name__}")
+    known = None if count is not None else _closed_form(loss, reduction)
+    if known is not None:
+        return known
+    if isinstance(loss, nn.Module) and getattr(loss, "reduction", None) in REDUCTIONS and count is None:
+        return _unreduced(loss, reduction)
+    return PlainLoss(loss, reduction, count)
+
+
+def _closed_form(loss: Any, reduction: str | None) -> OutputLoss | None:
+    options: dict[str, Any] = {}
+    function = loss
+    if isinstance(loss, functools.partial) and not loss.args:
+        function, options = loss.func, dict(loss.keywords)
+    forward = getattr(type(loss), "forward", None)
+    if forward is nn.CrossEntropyLoss.forward:
+        names: tuple[str, ...] = ("weight", "ignore_index", "label_smoothing", "reduction")
+        function, options = F.cross_entropy, {name: getattr(loss, name) for name in names}
+    elif forward is nn.MSELoss.forward:
+        function, options = F.mse_loss, {"reduction": loss.reduction}
+    elif forward is nn.BCEWithLogitsLoss.forward:
+        names = ("weight", "pos_weight", "reduction")
+        function, options = F.binary_cross_entropy_with_logits, {name: getattr(loss, name) for name in names}
+    reduced = options.pop("reduction", "mean") if reduction is None else reduction
+    options.pop("reduction", None)
+    if function is F.cross_entropy and options.keys() <= {"weight", "ignore_index", "label_smoothing"}:
+        return CrossEntropy(
+            options.get("weight"), options.get("ignore_index", -100), options.get("label_smoothing", 0.0), reduced
+        )
+    if function is F.mse_loss and not options:
+        return SquaredError(reduced)
+    if function is F.binary_cross_entropy_with_logits and options.keys() <= {"weight", "pos_weight"}:
+        return BinaryCrossEntropy(options.get("weight"), options.get("pos_weight"), reduced)
+    return None
+
+
+def _unreduced(loss: nn.Module, reduction: str | None) -> OutputLoss:
+    """Return a loss module of torch as a function that returns one loss per element."""
+    plain = copy.copy(loss)
+    plain.reduction = "none"
+    reduced = loss.reduction if reduction is None else reduction
+
+    def function(output: Tensor, target: Any) -> Tensor:
+        losses = plain(output, target)
+        with torch.no_grad():
+            mine, theirs = losses.mean() if loss.reduction == "mean" else losses.sum(), loss(output, target)
+        if not mine.is_meta and not torch.allclose(mine, theirs, rtol=1e-4):
+            raise ValueError(
+                f"`loss` {type(loss).__name__} does not average over its elements, so that batches cannot be combined. "
+                "Give a function that returns one loss per example, or count="
+            )
+        return losses
+
+    return PlainLoss(function, reduced, None)
+
+
+def _number(like: Tensor, value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return value.to(like.device, torch.float64)
+    return torch.full((), float(value), dtype=torch.float64, device=like.device)
+
+
+def _same_shape(output: Tensor, target: Tensor) -> Tensor:
+    if output.shape != target.shape:
+        raise ValueError(
+            f"outputs and targets must have one shape for this loss; got {tuple(output.shape)} and "
+            f"{tuple(target.shape)}. Reshape the output with forward=."
+        )
+    return output
+
+
+def _widened(target: Any) -> Any:
+    return target.double() if isinstance(target, Tensor) and target.is_floating_point() else target
