@@ -91,8 +91,9 @@ class ChebyshevRecurrence:
         return np.stack([first, 2 * even.real - 1], axis=1)
 
     def _rounding(self, A: Operator) -> float:
-        """Return ε relative to the interval: rounding in A − c counts for more where that is far from zero."""
-        return A.vectors.eps * max(abs(self.interval.lo), abs(self.interval.hi)) / (self.interval.width / 2)
+        """Return ε relative to the interval: rounding counts for more where A, or what was deflated, is much larger."""
+        known = float(np.max(np.abs(A.known_atoms.positions), initial=0.0))
+        return A.vectors.eps * max(abs(self.interval.lo), abs(self.interval.hi), known) / (self.interval.width / 2)
 
     def _check_symmetry(self, A: Operator, seen: NDArray[Any], pair: Floats) -> None:
         """Compare ⟨r_0, r_2⟩ with μ_2 = 2⟨r_1, r_1⟩ − 1: far apart at any n unless the operator is symmetric."""

@@ -69,14 +69,14 @@ def _draw(density: Density, exact: Matrix, log_density: Density, exact_log: Matr
     left, right = figure.subplots(1, 2)
     _panel(left, density, exact[:-3], (exact.size - 3) / exact.size)
     left.set(title="Spiked covariance: bulk and three outliers", xlabel="λ", xlim=(-0.3, 6.8))
-    _panel(right, log_density, exact_log, 1.0)
-    right.set(title="Pareto covariance: a power law, and zeros at log ε", yscale="log", ylim=(1e-4, 10))
+    _panel(right, log_density, exact_log, 1.0, is_log=True)
+    right.set(title="Pareto covariance: zeros, and a power law", ylim=(1e-4, 10))
     left.legend(loc="upper center")
     with replacing(picture) as file:
         figure.savefig(file, format="png", dpi=150)
 
 
-def _panel(ax: Any, density: Density, exact: Matrix, share: float) -> None:
+def _panel(ax: Any, density: Density, exact: Matrix, share: float, *, is_log: bool = False) -> None:
     counts, edges = np.histogram(exact, bins=100)
     ax.stairs(counts / counts.sum() * share / np.diff(edges), edges, fill=True, color="0.82", label="exact eigenvalues")
-    density.plot(ax)
+    density.plot(ax, log=is_log, annotate_outliers=not is_log)

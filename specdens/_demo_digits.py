@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from specdens._atomic import replacing
 from specdens._density import Density
+from specdens._plot_many import plot_densities
 from specdens._spectral_density import spectral_density
 
 OPERATORS = ("Hess", "G", "H")
@@ -29,13 +32,14 @@ def run_digits(picture: Path) -> str:
     """Train a network, draw the densities of Hess, G and H; return a report, and save a picture if possible."""
     import specdens_torch as sdt
 
-    started = time.perf_counter()
-    model, loss, data, accuracy = _trained_network()
-    trained = time.perf_counter()
-    curvature = sdt.Curvature(model, loss, data)
-    densities = {
-        name: spectral_density(getattr(curvature, name), rank=_NUM_CLASSES, num_probes=4) for name in OPERATORS
-    }
+    with _one_thread():
+        started = time.perf_counter()
+        model, loss, data, accuracy = _trained_network()
+        trained = time.perf_counter()
+        curvature = sdt.Curvature(model, loss, data)
+        densities = {
+            name: spectral_density(getattr(curvature, name), rank=_NUM_CLASSES, num_probes=4) for name in OPERATORS
+        }
     size = sum(p.numel() for p in model.parameters())
     lines = [
         f"A network of {size} parameters on {len(data[0][0])} digits, {100 * accuracy:.1f} % right, "
@@ -49,6 +53,19 @@ def run_digits(picture: Path) -> str:
         return "\n".join([*lines, 'For a picture: pip install "specdens[plot]"'])
     _draw(densities, picture)
     return "\n".join([*lines, f"Picture: {picture}"])
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch use one thread: for a network this small two are slower, and far slower on a busy machine."""
+    import torch
+
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
 
 
 def _trained_network() -> tuple[Any, Any, list[tuple[Any, Any]], float]:
@@ -85,10 +102,12 @@ def _largest(densities: dict[str, Density]) -> str:
 def _draw(densities: dict[str, Density], picture: Path) -> None:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 7), layout="constrained")
-    axes = figure.subplots(len(densities), 1, sharex=True)
-    for ax, (name, density) in zip(axes, densities.items(), strict=True):
-        density.plot(ax)
-        ax.set(title=name, yscale="log")
+    figure = Figure(figsize=(12, 4.5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    plot_densities(densities, left, log=True, band=False)
+    left.set_title("Hess = G + H of a network trained on digits")
+    logs = {name: density.measure.log_density(kappa=1.05) for name, density in densities.items()}
+    plot_densities(logs, right, band=False)
+    right.set_title("The same measures on a logarithmic axis")
     with replacing(picture) as file:
         figure.savefig(file, format="png", dpi=150)

@@ -100,9 +100,7 @@ class Density:
         """
         from specdens._plot import plot_density
 
-        return plot_density(
-            self, ax, label=label, color=color, log=log, band=band, annotate_outliers=annotate_outliers
-        )
+        return plot_density(self, ax, label=label, color=color, log=log, band=band, annotate_outliers=annotate_outliers)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the columns grid, values, stderr as CSV.

@@ -151,7 +151,7 @@ def _run_automatic(attempt: _Attempt, num_moments: int, num_probes: int, *, chec
             quiet = Monitor(progress=False)
             measure = fast_lanczos(A, num_steps=steps, seed=attempt.seed, check=check, monitor=quiet)
             attempt.num_products += measure.num_products
-            interval = _wider(interval, measure.bounds(margin=_BOUNDS_MARGIN))
+            interval = _wider(interval, _with_known(A, measure.bounds(margin=_BOUNDS_MARGIN)))
             check = False
         try:
             return attempt.moments(interval, num_moments, num_probes, check=False)
@@ -161,6 +161,13 @@ def _run_automatic(attempt: _Attempt, num_moments: int, num_probes: int, *, chec
         f"no bounds were found that contain the spectrum: within {interval} of {_BOUNDS_STEPS[-1]} Lanczos steps "
         f"{evidence}. Give `bounds` that do."
     )
+
+
+def _with_known(A: Operator, found: Interval) -> Interval:
+    """Return the interval with room for what rounding of known eigenvalues leaves in a bulk that is much smaller."""
+    known = float(np.max(np.abs(A.known_atoms.positions), initial=0.0))
+    room = max(0.0, np.sqrt(A.vectors.eps) * known - found.width / 2)
+    return Interval(found.lo - room, found.hi + room)
 
 
 def _wider(before: Interval | None, found: Interval) -> Interval:

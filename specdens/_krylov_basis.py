@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from specdens._eigenpairs import Floats, check_finite, check_hermitian
 from specdens._lanczos import BREAKDOWN
 from specdens._operators import Operator
-from specdens._probes import probe_block
+from specdens._probes import FIRST_EIGEN_PROBE, probe_block
 from specdens._vectors import Array, JaxVectors
 
 _ROTATION_CHUNK = 2**14  # columns: the product of a small matrix with a chunk of the basis stays in cache
@@ -33,7 +33,7 @@ class KrylovBasis:
     capacity
         The largest number of vectors.
     seed
-        Chain j begins with the probe of (seed, j).
+        Chain j begins with the j-th probe of (seed) that is set aside for eigenvectors.
     """
 
     def __init__(self, A: Operator, capacity: int, seed: int) -> None:
@@ -61,7 +61,7 @@ class KrylovBasis:
 
     def begin_chain(self) -> None:
         """Take a random vector, orthogonal to those that are there, as the tail."""
-        block = probe_block(self.A.vectors, self.A.shape[0], [self.num_chains], self.seed)
+        block = probe_block(self.A.vectors, self.A.shape[0], [FIRST_EIGEN_PROBE + self.num_chains], self.seed)
         self.num_chains += 1
         self._append(*self._orthogonalize(self.A.project(block[:, 0]))[::2])
 

@@ -61,7 +61,7 @@ class Recurrence:
             v,
             alphas=[[] for _ in range(k)],
             betas=[[] for _ in range(k)],
-            scale=np.full(k, _KNOWN_SHARE * np.max(np.abs(A.known_atoms.positions), initial=0.0)),
+            scale=np.full(k, _known_size(A)),
             active=np.ones(k, dtype=bool),
         )
 
@@ -173,7 +173,8 @@ class Recurrence:
             )
         beta = np.sqrt(np.maximum(beta_squared.real, 0.0))
         beta_prev = np.array([row[-1] if row else 0.0 for row in self.betas])
-        self.scale = np.maximum(self.scale, np.sqrt(np.abs(alpha) ** 2 + beta**2 + beta_prev**2))
+        size = np.sqrt(np.abs(alpha) ** 2 + beta**2 + beta_prev**2)
+        self.scale = np.maximum(self.scale, size)
         for j in np.flatnonzero(check & (np.abs(alpha.imag) > tolerance(A) * self.scale)):
             raise ValueError(
                 f"the operator is not Hermitian: ⟨v, Av⟩ = {alpha[j]:.3g} is not real "
@@ -182,7 +183,8 @@ class Recurrence:
         for j in np.flatnonzero(self.active):
             self.alphas[j].append(float(alpha[j].real))
             self.betas[j].append(float(beta[j]))
-        self.active = self.active & (beta > BREAKDOWN * A.vectors.eps * self.scale)
+        # relative to this product, not to the largest: outliers must not hide a bulk far below them
+        self.active = self.active & (beta > BREAKDOWN * A.vectors.eps * np.maximum(size, _known_size(A)))
         return np.where(self.active, 1.0 / np.where(self.active, beta, 1.0), 0.0)
 
     def _check_symmetry(self, A: Operator, v_prev: Array, v: Array, w: Array) -> None:
@@ -199,6 +201,11 @@ class Recurrence:
                 f"the operator is not symmetric: ⟨v₁, Av₂⟩ = {seen[j]:.3g} but β₁ = {beta[j]:.3g}. "
                 "Dropout or batch statistics make products random; put the model in eval mode."
             )
+
+
+def _known_size(A: Operator) -> float:
+    """Return the size below which a product may be the rounding of known eigenvalues that were projected out."""
+    return _KNOWN_SHARE * float(np.max(np.abs(A.known_atoms.positions), initial=0.0))
 
 
 def tolerance(A: Operator) -> float:

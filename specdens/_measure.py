@@ -129,11 +129,13 @@ class SpectralMeasure(Readings):
         """Per probe and node the norm of (A − θ)y for the Ritz vector y, which bounds the distance to an eigenvalue."""
         return tuple(residuals for _, _, residuals in self._decompositions)
 
-    @property
+    @cached_property
     def rules(self) -> tuple[Rule, ...]:
         return tuple(
-            Rule(nodes, weights, residuals, exact=bool(last == 0))
-            for (nodes, weights, residuals), last in zip(self._decompositions, self.last_betas, strict=True)
+            Rule(
+                *decomposition, exact=bool(last == 0) or (self.method != "kpm" and _converged(*decomposition, self.eps))
+            )
+            for decomposition, last in zip(self._decompositions, self.last_betas, strict=True)
         )
 
     @cached_property
@@ -194,7 +196,7 @@ class SpectralMeasure(Readings):
         if kernel == "adaptive":
             return adaptive_density(self, num_points=num_points, edges=edges)
         interval = self.bounds(margin=_CHEBYSHEV_MARGIN)
-        smooth = [(a, b) for a, b, last in zip(self.alphas, self.betas, self.last_betas, strict=True) if last != 0]
+        smooth = [(a, b) for a, b, rule in zip(self.alphas, self.betas, self.rules, strict=True) if not rule.exact]
         num_moments = 2 * min((alphas.size for alphas, _ in smooth), default=1)  # exact for the shortest probe too
         mus = [moments_of_tridiagonal(alphas, betas, interval, num_moments) for alphas, betas in smooth]
         moments = np.array(mus).reshape(len(mus), num_moments)
@@ -223,8 +225,8 @@ class SpectralMeasure(Readings):
     def shortened(self, cut: Callable[[int], int]) -> SpectralMeasure:
         return self._with_lengths(
             [
-                alphas.size if last == 0 else max(1, cut(alphas.size))
-                for alphas, last in zip(self.alphas, self.last_betas, strict=True)
+                alphas.size if rule.exact else max(1, cut(alphas.size))
+                for alphas, rule in zip(self.alphas, self.rules, strict=True)
             ]
         )
 
@@ -288,6 +290,21 @@ def _decompose(alphas: Floats, betas: Floats, last_beta: float) -> tuple[Floats,
     nodes, vectors = (np.asarray(part, dtype=np.float64) for part in decomposition)
     weights = vectors[0] ** 2
     return nodes, weights / weights.sum(), last_beta * np.abs(vectors[-1])
+
+
+def _converged(nodes: Floats, weights: Floats, residuals: Floats, eps: float) -> bool:
+    """Return whether all mass sits at isolated eigenvalues: an invariant subspace that rounding hid.
+
+    Nodes within reach of each other are copies of one eigenvalue, and must agree to seven tenths of the digits.
+    """
+    heavy = weights > 100 * np.finfo(np.float64).eps
+    theta, r = nodes[heavy], residuals[heavy]
+    reach = np.maximum(r[1:] + r[:-1], 1e3 * eps * np.max(np.abs(theta)))
+    starts = np.concatenate([[0], 1 + np.flatnonzero(np.diff(theta) > reach)])
+    ends = np.append(starts[1:], theta.size) - 1
+    extents = theta[ends] - theta[starts] + np.maximum.reduceat(r, starts)
+    gaps = np.min(theta[starts[1:]] - theta[ends[:-1]], initial=np.inf)
+    return bool(np.max(extents) <= min(eps**0.7 * np.max(np.abs(theta)), 1e-3 * gaps))
 
 
 def _others(cdfs: Sequence[Cdf], j: int) -> list[tuple[float, Cdf]]:

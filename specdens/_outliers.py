@@ -21,6 +21,7 @@ _AT_MOST = 3.0  # eigenvalues that a node counts for
 _HEAVY = 30.0  # eigenvalues at one place; a single one looks like as many to one probe in 10⁷
 _ROUNDING = 1e3  # units of rounding: Ritz values of one eigenvalue differ by less
 _FAINTEST = 1e-4  # eigenvalues: a node that carries less is a ghost on its way, or noise
+_MOVING = 1e-3  # the same for a node that has not converged
 _SHOWN = 20
 
 
@@ -69,7 +70,7 @@ class _Points(NamedTuple):
 
     x: Floats
     error: Floats
-    count: Floats
+    number: Floats
     random: Floats
 
 
@@ -86,7 +87,7 @@ class _Groups(NamedTuple):
     """its residual,"""
     spread: Floats
     """and the root mean square of what was merged around it."""
-    count: Floats
+    number: Floats
     """Mass times dimension."""
     random: Floats
     """The part of it that random probes saw."""
@@ -141,7 +142,7 @@ def outliers(measure: Readings | Density, *, separation: float = 1.25, max_share
     return Outliers(
         positions=groups.best[outside],
         errors=np.maximum(groups.bound, groups.spread)[outside],
-        multiplicities=groups.count[outside],
+        multiplicities=groups.number[outside],
         multiplicity_errors=readings.dimension * spread,
         bulk=Interval(float(groups.lo[below]), float(groups.hi[above - 1])),
     )
@@ -175,13 +176,16 @@ def _known_points(readings: Readings, atom_errors: Floats) -> _Points:
     x = np.concatenate([atoms.positions, *(rule.nodes for rule in rules)])
     error = np.concatenate([atom_errors, *(rule.residuals for rule in rules)])
     seen = np.concatenate([np.empty(0), *(n * readings.probe_mass * rule.weights for rule in rules)])
+    scale = float(np.max(np.abs(x), initial=0.0))
     points = _Points(
         x=x,
-        error=error + _ROUNDING * readings.eps * float(np.max(np.abs(x), initial=0.0)),
-        count=np.concatenate([n * atoms.masses, seen]),
+        error=error + _ROUNDING * readings.eps * scale,
+        number=np.concatenate([n * atoms.masses, seen]),
         random=np.concatenate([np.zeros(atoms.masses.size), seen]),
     )
-    keep = np.flatnonzero(points.count > _FAINTEST**2)  # ghosts of next to no weight, which would bridge gaps
+    # what carries next to nothing would bridge gaps and move edges: a new ghost on its way to its eigenvalue
+    moving = error > readings.eps**0.5 * scale
+    keep = np.flatnonzero(points.number > np.where(moving, _MOVING / max(readings.num_probes, 1), _FAINTEST**2))
     keep = keep[np.argsort(x[keep], kind="stable")]
     return _Points(*(part[keep] for part in points))
 
@@ -201,7 +205,7 @@ def _merged(points: _Points) -> _Groups:
         best=x[best],
         bound=r[best],
         spread=np.sqrt(np.add.reduceat(count * offsets**2, starts) / total),
-        count=total,
+        number=total,
         random=np.add.reduceat(random, starts),
     )
     return _Groups(*(part[total > _FAINTEST] for part in groups))
@@ -209,15 +213,15 @@ def _merged(points: _Points) -> _Groups:
 
 def _mirrored_points(points: _Points) -> _Points:
     """Return the points of −A."""
-    return _Points(-points.x[::-1], points.error[::-1], points.count[::-1], points.random[::-1])
+    return _Points(-points.x[::-1], points.error[::-1], points.number[::-1], points.random[::-1])
 
 
 def _first_outlier(points: _Points, num_probes: int, separation: float, max_share: float) -> int:
     """Return the index of the first group above the bulk; the number of groups if there is none."""
     groups = _merged(points)
-    total = float(np.sum(groups.count))
-    beyond = np.cumsum(groups.count[::-1])[::-1]
-    heavy = (groups.count > _HEAVY) & (groups.hi - groups.lo <= 2 * groups.bound)
+    total = float(np.sum(groups.number))
+    beyond = np.cumsum(groups.number[::-1])[::-1]
+    heavy = (groups.number > _HEAVY) & (groups.hi - groups.lo <= 2 * groups.bound)
     for i in np.flatnonzero(beyond <= max_share * total):
         gap = groups.lo[i] - groups.bound[i] - groups.hi[i - 1] if i else 0.0
         if not heavy[i - 1]:
@@ -234,7 +238,7 @@ def _first_outlier(points: _Points, num_probes: int, separation: float, max_shar
 def _span(points: _Points, edge: float, num_probes: int, *, upward: bool) -> float:
     """Return how far the nearest `NEIGHBOURS` eigenvalues, and nodes of every probe, extend from an edge."""
     inside = points.x >= edge if upward else points.x <= edge
-    x, count = points.x[inside], points.count[inside]
+    x, count = points.x[inside], points.number[inside]
     if not upward:
         x, count = x[::-1], count[::-1]
     # ghosts, and what several probes found of one eigenvalue, are one

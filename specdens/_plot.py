@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,10 +43,12 @@ def plot_density(
         lower, upper = density.values - 2 * density.stderr, density.values + 2 * density.stderr
         name = BAND if label is None else "_nolegend_"
         ax.fill_between(density.grid, np.maximum(lower, 0.0), upper, color=color, alpha=0.25, linewidth=0, label=name)
+    if density.axis == "|λ|":
+        ax.set_xscale("log")
     if density.atoms.positions.size:
         draw_atoms(ax, density, color, None if label is not None else "point masses (right axis)")
     if annotate_outliers:
-        annotate(ax, density, color)
+        annotate(ax, density, color, "outliers" if label is None else "_nolegend_")
     scale_axes(ax, [density], log=log)
     if own:
         add_legend(ax)
@@ -75,8 +77,6 @@ def scale_axes(ax: Any, densities: Sequence[Density], *, log: bool) -> None:
     ax.set_xlabel("eigenvalue λ" if axis == "λ" else axis)
     if axis == LOG_AXIS:
         _ticks_of_powers(ax, densities)
-    if axis == "|λ|":
-        ax.set_xscale("log")
     if log or axis == "|λ|":
         ax.set_yscale("log")
     if ax.get_autoscaley_on():  # limits that the caller has set stay
@@ -92,7 +92,7 @@ def _floor(densities: Sequence[Density]) -> float:
     peak = max(float(np.max(density.values, initial=0.0)) for density in densities) or 1.0
     traces = [1.0 / (density.measure.dimension * (density.edges[-1] - density.edges[0])) for density in densities]
     sure = [float(np.min(d.values[d.values > 2 * d.stderr], initial=peak)) / 2 for d in densities]
-    return min(max(min(sure), min(traces)), peak / 10)
+    return float(min(max(min(sure), min(traces)), peak / 10))
 
 
 def _ticks_of_powers(ax: Any, densities: Sequence[Density]) -> None:
@@ -110,10 +110,10 @@ def _ticks_of_powers(ax: Any, densities: Sequence[Density]) -> None:
     positions = np.concatenate([zero, np.log(10.0**major + epsilon)])
     names = [*(["0"] * len(zero)), *(f"$10^{{{k}}}$" for k in major)]
     minor = np.log(np.outer(10.0**powers, np.arange(1, 10)).ravel() + epsilon)
-    ax.xaxis.set_major_locator(FixedLocator(positions))
+    ax.xaxis.set_major_locator(FixedLocator(positions.tolist()))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: names[int(np.argmin(np.abs(positions - x)))]))
     if step == 1:
-        ax.xaxis.set_minor_locator(FixedLocator(minor))
+        ax.xaxis.set_minor_locator(FixedLocator(minor.tolist()))
         ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("|λ|, on the axis log(|λ| + ε)" + (f" with ε = {epsilon:g}" if epsilon else ""))
 
@@ -168,35 +168,37 @@ def _stem_name(density: Density) -> str:
     return f"{'' if known else 'estimated '}number of eigenvalues, of {density.measure.dimension} (stems)"
 
 
-def annotate(ax: Any, density: Density, color: Any) -> None:
+def annotate(ax: Any, density: Density, color: Any, label: str) -> None:
     """Write the values of the outliers beside their stems, or over a mark on the axis where they were not deflated."""
     positions = _outlier_positions(density)
-    lo, hi = ax.get_xlim()
     twin = masses_axis(ax)
+    ax.get_xlim()  # which brings the limits up to date
+    across = ax.get_xaxis_transform()
     named = [text.xy[0] for text in ax.texts if hasattr(text, "xy")]
     room = len(named) + _LABELS
     for x, value in sorted(positions, key=lambda pair: -abs(pair[1])):
-        if len(named) == room or any(abs(x - other) < _APART * (hi - lo) for other in named):
+        pixels = [abs(np.diff(across.transform([(x, 0.0), (other, 0.0)])[:, 0])[0]) for other in named]
+        if len(named) == room or any(distance < _APART * ax.bbox.width for distance in pixels):
             continue
         named.append(x)
         at = np.flatnonzero(density.atoms.positions == x)
         height = float(_stems(density)[1][at[0]]) if at.size else 0.0
         ax.annotate(
             f"{value:.4g}", (x, height if at.size else 0.0), xytext=(0, 7), textcoords="offset points",
-            xycoords=twin.transData if at.size and twin is not None else ax.get_xaxis_transform(),
+            xycoords=twin.transData if at.size and twin is not None else across,
             rotation=90, ha="center", va="bottom", fontsize="small",
         )  # fmt: skip
     free = [x for x, _ in positions if not np.any(density.atoms.positions == x)]
     if free:
-        ax.plot(free, np.zeros(len(free)), "^", color=color, markersize=5, transform=ax.get_xaxis_transform(),
-                clip_on=False, label="outliers")  # fmt: skip
+        ax.plot(free, np.zeros(len(free)), "^", color=color, markersize=5, transform=across,
+                clip_on=False, label=label)  # fmt: skip
 
 
 def _outlier_positions(density: Density) -> list[tuple[float, float]]:
     """Return pairs of place on the axis and eigenvalue."""
     from specdens._outliers import outliers
 
-    places = {
+    places: dict[str, Callable[[Floats], Floats]] = {
         "λ": lambda x: x,
         "|λ|": np.abs,
         LOG_AXIS: lambda x: np.log(np.abs(x) + (density.epsilon or 0.0)),
@@ -204,7 +206,7 @@ def _outlier_positions(density: Density) -> list[tuple[float, float]]:
     if density.axis not in places:
         return []
     values = outliers(density).positions
-    x = places[density.axis](values)
+    x = np.array(places[density.axis](values))
     for i, place in enumerate(x):  # an atom is where it is drawn, to the last bit
         near = np.isclose(density.atoms.positions, place, rtol=1e-9, atol=1e-9)
         if np.any(near):

@@ -70,7 +70,9 @@ def plot_loglog(
             _draw_part(ax, bins[part], part, per, readings.dimension, band=band)
         if fit in ("each", part):
             _draw_fit(ax, readings, bins[part], part, per, range)
-    ax.set(xscale="log", yscale="log", xlabel="|λ|", ylabel=f"density per unit {'|λ|' if per == 'lambda' else 'log|λ|'}")
+    ax.set(
+        xscale="log", yscale="log", xlabel="|λ|", ylabel=f"density per unit {'|λ|' if per == 'lambda' else 'log|λ|'}"
+    )
     ax.legend(loc="best", fontsize="small")
     return ax
 

@@ -170,7 +170,7 @@ def log_bins(readings: Readings, part: Part, limits: tuple[float, float] | None 
         enough = num_nodes[cuts[-1]] - num_nodes[i] >= _MIN_NODES
         if enough and counts[cuts[-1]] - counts[i] >= _MIN_COUNT:
             cuts.append(int(i))
-    cuts = cuts[::-1]
+    cuts.reverse()
     edges = np.column_stack([fine[cuts[:-1]], fine[cuts[1:]]])
     ends = [_ends(readings, a, b, part) for a, b in edges]
     stderr = [float(np.linalg.norm([readings.count(*pair).stderr for pair in pairs])) for pairs in ends]

@@ -16,6 +16,10 @@ from specdens._vectors import Array, Vectors, dtype_name
 PROBE_CHUNK = 2**20
 """Entries [c·2²⁰, (c+1)·2²⁰) of probe j come from one generator, that of (seed, j, c)."""
 
+FIRST_EIGEN_PROBE = 2**31
+"""Eigenvectors are sought from probes of their own: one that is found from a density's probe takes all of its weight at
+that eigenvalue with it, and the other copies of a multiple eigenvalue would be missing from the density."""
+
 KINDS = ("gaussian", "rademacher")
 
 # Blocks make dense and sparse products cheaper up to about this many columns, and take this much memory at most

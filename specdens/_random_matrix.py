@@ -106,9 +106,7 @@ def fit_marchenko_pastur(measure: Readings | Density, *, exclude_outliers: bool 
     return _fit(measure, exclude_outliers, law)
 
 
-def _fit(
-    measure: Readings | Density, exclude: bool, law_of: Callable[[float, float], Law]
-) -> LawFit:
+def _fit(measure: Readings | Density, exclude: bool, law_of: Callable[[float, float], Law]) -> LawFit:
     readings = readings_of(measure)
     found = outliers(measure)
     num_outliers = len(found) if exclude else 0

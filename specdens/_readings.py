@@ -97,12 +97,12 @@ class Readings(ABC):
     @cached_property
     def atoms(self) -> Atoms:
         """The point masses: what was known beforehand, and all nodes of a probe whose recurrence ended."""
-        exact = [Atoms(rule.nodes, rule.weights * self.probe_mass) for rule in self.rules if rule.exact]
+        exact = [_as_atoms(rule).scaled(self.probe_mass) for rule in self.rules if rule.exact]
         scale = max(
             (float(np.max(np.abs(a.positions))) for a in [self.known_atoms, *exact] if a.positions.size), default=0.0
         )
-        # Two probes find the same eigenvalue to rounding, with room for its growth over the steps.
-        return merge_atoms([self.known_atoms, *exact], tolerance=_END_ROOM * self.eps * scale)
+        # two probes find the same eigenvalue to rounding, with room for its growth over the steps
+        return merge_atoms([self.known_atoms, *exact], tolerance=self.eps**0.7 * scale)
 
     @cached_property
     def bulk_cdf(self) -> Cdf:
@@ -307,6 +307,12 @@ class Readings(ABC):
         F = (F[1:] + F[:-1]) / 2
         # the mean of |z| for a normal z is √(2/π) of its standard deviation
         return float(np.sum(np.sqrt(2 / np.pi * self.sampling_variance * np.maximum(F * (1 - F), 0)) * np.diff(x)))
+
+
+def _as_atoms(rule: Rule) -> Atoms:
+    """Return the nodes of an exact rule; those that weigh no more than rounding are ghosts on their way."""
+    heavy = rule.weights > 100 * np.finfo(np.float64).eps
+    return Atoms(rule.nodes[heavy], rule.weights[heavy] / np.sum(rule.weights[heavy]))
 
 
 def common_settings(measure: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from specdens._eigenpairs import EigenPairs, check_finite, check_hermitian, deno
 from specdens._errors import as_count, as_positive
 from specdens._monitor import Monitor, Stage
 from specdens._operators import Operator
-from specdens._probes import probe_block
+from specdens._probes import FIRST_EIGEN_PROBE, probe_block
 from specdens._vectors import Array
 
 
@@ -103,7 +103,7 @@ def _begin(A: Operator, rank: int, seed: int, num_iters: int, stage: Stage) -> t
     """Return the number of the first iteration and the block it begins with."""
     if stage.is_saved and int(stage.read("iteration")) <= num_iters:
         return int(stage.read("iteration")), A.vectors.from_host(stage.read("AV"))
-    return 1, probe_block(A.vectors, A.shape[0], range(rank), seed)
+    return 1, probe_block(A.vectors, A.shape[0], range(FIRST_EIGEN_PROBE, FIRST_EIGEN_PROBE + rank), seed)
 
 
 def _rayleigh_ritz(A: Operator, Q: Array, AQ: Array, num_products: int) -> tuple[Any, Array, float]:

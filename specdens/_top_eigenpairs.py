@@ -263,6 +263,9 @@ class _Search:
         Its component along an eigenvector is 1/√n, less than an eighth of that in one case out of ten; k steps enlarge
         it by the Chebyshev polynomial T_k(1 + 2 gap / width) over what the unwanted spectrum gets.
         """
+        n = self.basis.A.bulk_dimension
+        if n <= self.basis.capacity:
+            return n  # the basis has room for the whole space: go through all of it
         a, b = (float(self.rest.min()), float(self.rest.max())) if self.rest.size else (0.0, 0.0)
         if self.which == "magnitude":
             gap = float(np.abs(found).min()) - max(b, -a)
@@ -270,5 +273,5 @@ class _Search:
             above, below = found[found >= b] - b, a - found[found <= a]
             gap = float(min(np.min(above, initial=math.inf), np.min(below, initial=math.inf)))
         gamma = 1.0 + 2.0 * max(gap / (b - a), 1e-6) if b > a else 3.0
-        length = 1 + math.ceil(math.acosh(8.0 * math.sqrt(self.basis.A.bulk_dimension)) / math.acosh(gamma))
+        length = 1 + math.ceil(math.acosh(8.0 * math.sqrt(n)) / math.acosh(gamma))
         return min(length, max(2, int(_TRIAL_SHARE * self.basis.num_products)))

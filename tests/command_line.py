@@ -30,7 +30,8 @@ def invoke(*arguments):
 def run(*arguments):
     """Run the command, which must work without a complaint; return what it printed."""
     code, out, err = invoke(*arguments)
-    assert (code, err) == (0, "")
+    assert code == 0, err
+    assert err == ""
     return out
 
 

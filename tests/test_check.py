@@ -237,3 +237,12 @@ def test_start_vectors_must_have_a_direction():
         sd.fast_lanczos(np.eye(3), probes=np.zeros(3))
     with pytest.raises(ValueError, match=r"`probes` must be finite .* got norms \[nan\]"):
         sd.fast_lanczos(np.eye(3), probes=np.array([1.0, np.nan, 1.0]))
+
+
+def test_an_operator_that_overwrites_its_argument_is_refused():
+    def in_place(x):
+        x *= np.linspace(0, 1, 50)
+        return x
+
+    with pytest.raises(ValueError, match=r"A @ x overwrites x: the norm of a unit vector is 0\.\d+ after the product"):
+        sd.fast_lanczos(sd.as_operator(in_place, shape=50, dtype="float64"))

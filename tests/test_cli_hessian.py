@@ -97,6 +97,25 @@ def test_a_problem_that_raises_is_one_line_with_file_and_line(adapter, text, lin
         assert part in said
 
 
+def test_what_the_model_itself_raises_is_one_line_too():
+    pytest.importorskip("specdens_torch")
+    write_problem(
+        "import torch\n"
+        "class Model(torch.nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        return super().forward(x[:, 1:])\n"
+        "def problem():\n"
+        "    model = Model(3, 2) if SHAPE else torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Dropout())\n"
+        "    return model, torch.nn.CrossEntropyLoss(), (torch.randn(5, 3), torch.zeros(5).long())\n"
+        "SHAPE = True\n"
+    )
+    assert "problem.py, line 4: RuntimeError: mat1 and mat2 shapes" in fail(1, "hessian", "problem.py", "-o", "out.npz")
+    with open("problem.py", "a") as file:
+        file.write("SHAPE = False\n")
+    line = fail(1, "hessian", "problem.py", "-o", "out.npz")
+    assert line.startswith("Error: problem.py: dropout `1` (Dropout) is in training mode")
+
+
 def test_a_network_of_ones_own():
     pytest.importorskip("specdens_torch")
     write_problem(

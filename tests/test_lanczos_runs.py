@@ -241,3 +241,20 @@ def test_a_measure_says_what_it_is():
     assert repr(measure) == (
         "SpectralMeasure(fast_lanczos, dimension=100, probes=2 gaussian, steps=7, products=15, float64)"
     )
+
+
+@pytest.mark.parametrize("num_distinct", [4, 8, 15])
+def test_few_distinct_eigenvalues_are_atoms_even_where_rounding_hides_the_breakdown(num_distinct):
+    for seed in range(10):
+        eigenvalues = np.random.default_rng(seed).choice(200, num_distinct, replace=False).astype(float)
+        atoms = sd.fast_lanczos(diagonal(np.repeat(eigenvalues, 20)), seed=seed).atoms
+        assert atoms.mass() == pytest.approx(1.0, abs=1e-12)
+        np.testing.assert_allclose(atoms.positions, np.sort(eigenvalues), atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_outliers_do_not_hide_a_bulk_far_below_them(dtype):
+    bulk = 1e-3 * np.cos(np.pi * (np.arange(20_000) + 0.5) / 20_000)
+    measure = sd.fast_lanczos(diagonal(np.concatenate([bulk, [100.0, 50.0, 30.0]])).astype(dtype))
+    assert measure.atoms.mass() == 0
+    assert measure.quantile(0.25) == pytest.approx(-1e-3 / np.sqrt(2), rel=0.1)

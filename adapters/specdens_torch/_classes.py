@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -56,7 +57,7 @@ def class_spectrum(operator: CurvatureOperator) -> ClassSpectrum:
     columns = []
     for c, basis in bases:
         for direction in basis:  # Σ_c' direction_c' e_cc', with unit vectors e_cc' = √(ω p_ic') / √w_cc' on class c
-            z = root * (direction * scale[c]) * (dual.labels == c)[:, None]
+            z = root * (direction * scale[c]) * (dual.labels[:, None] == c)
             sums = class_sums(root * dual.gram(z), dual.labels, len(weights)) * scale
             columns.append(torch.cat([other @ sums[d] for d, other in bases]))
     gram = torch.stack(columns)
@@ -104,15 +105,15 @@ def class_traces(operator: CurvatureOperator, *, num_probes: int, seed: int) -> 
         positive = means.weights > 0
         explained = torch.where(positive, sums**2 / torch.where(positive, means.weights, 1.0), 0.0)
         samples.append((squares - explained).sum(1).cpu().numpy())
-    counts = sum(
+    counts: Any = sum(
         torch.bincount(state.labels[state.omega[:, 0] > 0], minlength=means.num_classes)  # type: ignore[attr-defined]
         for state in engine.states()
     )
     values = np.array(samples)
     stderr = values.std(axis=0, ddof=1) / np.sqrt(num_probes) if num_probes > 1 else np.full(values.shape[1], np.nan)
-    return ClassTraces(values.mean(axis=0), stderr, counts.cpu().numpy())  # type: ignore[union-attr]
+    return ClassTraces(values.mean(axis=0), stderr, counts.cpu().numpy())
 
 
 def _rademacher(operator: CurvatureOperator, seed: int, index: int) -> Tensor:
     signs = draw_chunk("rademacher", probe_rng(seed, index, 0), operator.shape[0], is_complex=False)
-    return operator.vectors.from_host(signs)  # type: ignore[no-any-return]
+    return operator.vectors.from_host(signs)

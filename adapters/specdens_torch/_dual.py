@@ -67,10 +67,10 @@ class Dual(Operator):
         rows, width = self.shape_of_rows
         self._bases: list[tuple[Tensor, Tensor]] = []
         if not self.is_softmax:
-            return rows * width
+            return int(rows * width)
         num_active = _host_sum(self.active)
         if not self.mix.coupled:
-            return num_active * (width - 1)
+            return int(num_active * (width - 1))
         means = self.primal.engine.means
         beta = self.mix.b2(width)
         a1, a2, b1, _ = (value > 0 for value in self.mix.parts)
@@ -131,9 +131,7 @@ class Dual(Operator):
                 z = z - (self.sqrt_p * z).sum(1, keepdim=True) * self.sqrt_p
             return z * self.active
         kept = tuple(float(value > 0) for value in self.mix.parts)
-        classes = tuple(
-            (c, 1.0) for c, value in self.mix.classes if kept[3] == 0 and self.mix.parts[3] + value > 0
-        )
+        classes = tuple((c, 1.0) for c, value in self.mix.classes if kept[3] == 0 and self.mix.parts[3] + value > 0)
         z = self._mixed(z, Mix(0.0, kept, classes))  # type: ignore[arg-type]
         for members, basis in self._bases:
             t = (self.sqrt_p[members] * z[members]).sum(1)

@@ -71,7 +71,7 @@ class Engine:
         self.divisor = self._divisor()
         self.bytes_per_example = self._measure()
         room, self.num_kept = self.budget, 0
-        for size in self.batches.sizes if self.batches.kept is not None else ():
+        for size in self.batches.sizes if self.batches.kept is not None and self.budget > 0 else ():
             room -= self.bytes_per_example * size
             if room < 0:
                 break
@@ -93,7 +93,9 @@ class Engine:
                 total = count if total is None else total + count
         divisor = self.loss.divisor(total)
         if not divisor.is_meta and not float(divisor) > 0:
-            raise ValueError(f"the targets must count: the loss divides by {float(divisor):g}. Are all of them ignored?")
+            raise ValueError(
+                f"the targets must count: the loss divides by {float(divisor):g}. Are all of them ignored?"
+            )
         return divisor
 
     def _measure(self) -> int:
@@ -163,7 +165,11 @@ class Engine:
         try:
             self._run(tasks)
         except RuntimeError as error:
-            if "differentiate twice" not in str(error) and "derivative" not in str(error) and "inplace" not in str(error):
+            if (
+                "differentiate twice" not in str(error)
+                and "derivative" not in str(error)
+                and "inplace" not in str(error)
+            ):
                 raise
             raw = self.batches.first.raw
             raise name_failure(error, lambda: self.forward(self.forward.leaves, raw), self.forward.model) from error
@@ -224,7 +230,7 @@ class Engine:
         a = table[state.labels]
         if u is not None:
             a = a + beta[state.labels] * state.differences(u)
-        return state.back(state.mass * a)  # type: ignore[no-any-return]
+        return state.back(state.mass * a)
 
     # -- the faster way to Jv ----------------------------------------------------------------------------------------
 

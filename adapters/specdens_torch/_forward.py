@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class _Substitutes(TorchFunctionMode):  # type: ignore[misc]
-    """Batch norm in eval mode as the affine map that it is: its second derivative is cheap, that of the kernel is not."""
+    """Batch norm in eval mode as the affine map that it is: its second derivative is cheap, the kernel's is not."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is F.batch_norm:

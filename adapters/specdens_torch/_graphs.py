@@ -102,9 +102,7 @@ class Graph:
         From outputs and targets to the loss near them.
     """
 
-    def __init__(
-        self, forward: Forward, slot: Slot, batch: Batch, make_state: Callable[[Tensor, Any], State]
-    ) -> None:
+    def __init__(self, forward: Forward, slot: Slot, batch: Batch, make_state: Callable[[Tensor, Any], State]) -> None:
         self._forward, self._slot, self._batch, self._make_state = forward, slot, batch, make_state
         self._f: Tensor | None = None
         self._g: tuple[Tensor | None, ...] | None = None
@@ -146,9 +144,7 @@ class Graph:
             f = self.f
             with torch.enable_grad():
                 self._r = _Residual.apply(f, self.state.residual.to(f.dtype), self._selector)
-                self._g = torch.autograd.grad(
-                    f, self._forward.leaves, self._r, create_graph=True, allow_unused=True
-                )
+                self._g = torch.autograd.grad(f, self._forward.leaves, self._r, create_graph=True, allow_unused=True)
         return self._g
 
     # -- products --------------------------------------------------------------------------------------------------
@@ -195,9 +191,7 @@ class Graph:
         try:
             with self._slot.into(sink):
                 inputs = [*leaves, self._r] if with_u else leaves
-                gradients = torch.autograd.grad(
-                    outputs, inputs, cotangents, retain_graph=True, allow_unused=True
-                )
+                gradients = torch.autograd.grad(outputs, inputs, cotangents, retain_graph=True, allow_unused=True)
         finally:
             self._selector.curve = None
         u = gradients[-1] if with_u else None

@@ -12,7 +12,7 @@ _DEFAULT = 4 * 2**30
 
 def available_bytes(device: Any) -> int:
     """Return the free memory of a device, as far as it tells; the host's where it is the host."""
-    module = None if device.type == "meta" else torch.get_device_module(device)
+    module: Any = None if device.type == "meta" else torch.get_device_module(device)
     if hasattr(module, "mem_get_info"):
         return int(module.mem_get_info(device)[0])
     try:
@@ -38,6 +38,6 @@ def cache_budget(cache: Any, device: Any) -> int:
 
 def synchronize(device: Any) -> None:
     """Wait for the device, if it is one that can be waited for."""
-    module = None if device.type == "meta" else torch.get_device_module(device)
+    module: Any = None if device.type == "meta" else torch.get_device_module(device)
     if hasattr(module, "synchronize"):
         module.synchronize()

@@ -122,17 +122,15 @@ class GraphState:
         return torch.zeros_like(self.residual) if product is None else product
 
 
-def class_rows(
-    output: Tensor, target: Tensor
-) -> tuple[Tensor, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+def class_rows(output: Tensor, target: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """Return the logits as float64 rows (places, C), and the ways from the outputs' shape to rows and back.
 
     The classes are dimension 1, as torch has it, or the last where only that fits the targets (n, T) of (n, T, C).
     """
     dim = min(1, output.dim() - 1)
-    if not target.is_floating_point() and output.dim() > 2:
-        if output.shape[:1] + output.shape[2:] != target.shape and output.shape[:-1] == target.shape:
-            dim = output.dim() - 1
+    usual = output.shape[:1] + output.shape[2:] == target.shape
+    if not target.is_floating_point() and output.dim() > 2 and not usual and output.shape[:-1] == target.shape:
+        dim = output.dim() - 1
     rest = output.shape[:dim] + output.shape[dim + 1 :]
     wanted = target.shape[:dim] + target.shape[dim + 1 :] if target.is_floating_point() else target.shape
     if tuple(rest) != tuple(wanted):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import specdens as sd
+from specdens._errors import as_count
 from specdens_torch import _mix
 from specdens_torch._batches import Batches, default_forward, gib
 from specdens_torch._classes import ClassSpectrum, ClassTraces, class_spectrum, class_traces
@@ -21,8 +21,6 @@ from specdens_torch._losses import CrossEntropy, as_loss
 from specdens_torch._memory import available_bytes, cache_budget
 from specdens_torch._operators import CurvatureOperator
 from specdens_torch._params import Subset, select, subset_of
-
-_log = logging.getLogger("specdens")
 
 NAMES = ("Hess", "G", "H", "A1", "A2", "B1", "B2")
 
@@ -203,8 +201,15 @@ class Curvature:
 
     # -- densities -----------------------------------------------------------------------------------------------------
 
-    def density(self, operator: str | CurvatureOperator = "Hess", *, dual: bool | None = None,
-                num_steps: int | None = None, num_probes: int = 1, seed: int = 0) -> sd.Density:  # fmt: skip
+    def density(
+        self,
+        operator: str | CurvatureOperator = "Hess",
+        *,
+        dual: bool | None = None,
+        num_steps: int | None = None,
+        num_probes: int = 1,
+        seed: int = 0,
+    ) -> sd.Density:
         """Return the density of one operator, by way of its dual where that is cheaper.
 
         Parameters
@@ -224,8 +229,13 @@ class Curvature:
             return replace(measure.density(), notes=(note,))
         return sd.spectral_density(A, num_steps=num_steps, num_probes=num_probes, seed=seed)
 
-    def densities(self, *operators: str | CurvatureOperator, num_steps: int | None = None, num_probes: int = 1,
-                  seed: int = 0) -> dict[str, sd.Density]:  # fmt: skip
+    def densities(
+        self,
+        *operators: str | CurvatureOperator,
+        num_steps: int | None = None,
+        num_probes: int = 1,
+        seed: int = 0,
+    ) -> dict[str, sd.Density]:
         """Return the densities of several operators (Hess, G and H by default), which share passes over the data.
 
         Each has its own probes; where graphs are not kept, one pass makes them for all of the operators.
@@ -234,8 +244,15 @@ class Curvature:
         measures = lockstep_measures(named, num_steps=num_steps, num_probes=num_probes, seed=seed)
         return {str(A.mix): measure.density() for A, measure in zip(named, measures, strict=True)}
 
-    def layer_densities(self, operator: str = "Hess", *, by: int | Mapping[str, Iterable[str]] | None = None,
-                        num_steps: int | None = None, num_probes: int = 1, seed: int = 0) -> dict[str, sd.Density]:  # fmt: skip
+    def layer_densities(
+        self,
+        operator: str = "Hess",
+        *,
+        by: int | Mapping[str, Iterable[str]] | None = None,
+        num_steps: int | None = None,
+        num_probes: int = 1,
+        seed: int = 0,
+    ) -> dict[str, sd.Density]:
         """Return the density of every layer (or block): the operator restricted to the parameters of each.
 
         Parameters
@@ -272,10 +289,7 @@ class Curvature:
 
     def class_traces(self, *, num_probes: int = 16, seed: int = 0) -> ClassTraces:
         """Return Tr(B2c) for every class c, with standard errors; one Jv per probe gives them all."""
-        sd_count = int(num_probes)
-        if sd_count < 1:
-            raise ValueError(f"`num_probes` must be at least 1; got {num_probes}")
-        return class_traces(self.B2, num_probes=sd_count, seed=seed)
+        return class_traces(self.B2, num_probes=as_count("num_probes", num_probes), seed=seed)
 
     @property
     def loss(self) -> float:

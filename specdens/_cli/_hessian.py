@@ -20,16 +20,16 @@ from specdens._cli._options import (
     talk_options,
 )
 from specdens._cli._outputs import check_outputs, write_density
-from specdens._cli._problem import load_problem
+from specdens._cli._problem import failures_of, load_problem
 
 OPERATORS = ("Hess", "G", "H", "A1", "A2", "B1", "B2")
 
 _HELP = """Draw the densities of the Hessian of a network, and of its parts.
 
-PROBLEM is a Python file with a function problem() that returns (model, loss, train) or (model, loss, train, test), or
-a dict with these keys: a torch module in eval mode, a loss, and batches of (inputs, targets). A dict may also have
-params, forward, reduction and count for specdens_torch.Curvature. Every operator is drawn on every
-split, and -o result.npz becomes result-Hess-train.npz, result-Hess-test.npz and so on.
+PROBLEM is a Python file with a function problem() that returns (model, loss, train) or (model, loss, train, test): a
+torch module in eval mode, a loss, and batches of (inputs, targets). Or it returns a dict with these keys, which may
+also have params, forward, reduction and count for specdens_torch.Curvature. Every operator is drawn on every split,
+and -o result.npz becomes result-Hess-train.npz, result-Hess-test.npz and so on.
 
 \b
 Example of problem.py:
@@ -89,9 +89,10 @@ def hessian(
 
     given = load_problem(problem)
     for split, data in given.splits.items():
-        curvature = Curvature(given.model, given.loss, data, **given.options)
-        for name in operators:
-            A = _operator(curvature, name)
+        with failures_of(problem):
+            curvature = Curvature(given.model, given.loss, data, **given.options)
+            parts = {name: _operator(curvature, name) for name in operators}
+        for name, A in parts.items():
             talk.say(f"{name}, {split}: {A.shape[0]} parameters")
             place = _named(checkpoint, name, split) if checkpoint else None
             result = run.density(A, drawing.function, checkpoint=place, quiet=talk.quiet)

@@ -30,6 +30,7 @@ class Run:
     tol: float | None
     max_products: int | None
     seed: int
+    checkpoint_interval: float
 
     def check(self) -> None:
         """Refuse options that do not go together."""
@@ -53,6 +54,7 @@ class Run:
             max_products=self.max_products,
             seed=self.seed,
             checkpoint=checkpoint,
+            checkpoint_interval=self.checkpoint_interval,
             progress=False if quiet else None,
         )
 
@@ -79,6 +81,13 @@ _RUN = (
     ),
     click.option("--max-products", type=click.IntRange(1), help="Budget for --tol.  [default: 2048]"),
     click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random vectors."),
+    click.option(
+        "--checkpoint-interval",
+        type=click.FloatRange(0),
+        default=60.0,
+        show_default=True,
+        help="Seconds between two writes of --checkpoint.",
+    ),
 )
 
 
@@ -172,7 +181,7 @@ outputs_option = click.option(
 checkpoint_option = click.option(
     "--checkpoint",
     type=Output((".npz",)),
-    help="File to save the state of the run in. The same command goes on from there.",
+    help="File (.npz) to save the state of the run in. The same command goes on from there.",
 )
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from specdens._cli._failures import one_line
+
 RETURNS = (
     "(model, loss, train), (model, loss, train, test) or a dict with the keys model, loss, train (or data) and, if "
     "wanted, test, params, forward, reduction, count"
@@ -36,23 +38,25 @@ def load_problem(path: Path) -> Problem:
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # for those of its classes and functions that look themselves up
     sys.path.insert(0, str(path.parent.resolve()))  # as for a script: it may import its neighbours, now and later
-    with _failures_of(path):
+    with failures_of(path):
         exec(compile(path.read_bytes(), path, "exec"), vars(module))
     make = getattr(module, "problem", None)
     if not callable(make):
         raise ValueError(f"{path}: must define a function problem() that returns {RETURNS}")
-    with _failures_of(path):
+    with failures_of(path):
         returned = make()
     return _as_problem(path, returned)
 
 
 @contextmanager
-def _failures_of(path: Path) -> Iterator[None]:
-    """Name the file and the line with what its code raises."""
+def failures_of(path: Path) -> Iterator[None]:
+    """Name the file, and the line if it is in there, with what is raised."""
     try:
         yield
     except (Exception, SystemExit) as error:
-        raise ValueError(f"{path}, line {_line(path, error)}: {_describe(error)}") from error
+        line = _line(path, error)
+        where = f"{path}, line {line}: {_describe(error)}" if line else f"{path}: {one_line(error)}"
+        raise ValueError(where) from error
 
 
 def _as_problem(path: Path, returned: Any) -> Problem:
@@ -73,12 +77,12 @@ def _as_problem(path: Path, returned: Any) -> Problem:
     return Problem(found["model"], found["loss"], splits, {name: found[name] for name in _OPTIONS if name in found})
 
 
-def _line(path: Path, error: BaseException) -> int | str:
+def _line(path: Path, error: BaseException) -> int | None:
     """Return the last line of the file that was running when the exception was raised."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        return error.lineno or "?"
+        return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return lines[-1] or "?" if lines else "?"
+    return lines[-1] if lines else None
 
 
 def _describe(error: BaseException) -> str:

@@ -1,0 +1,202 @@
+"""Products with Hess, G, H and the components of G, as ratios to curvlinops 3.0.1, in one process and interleaved.
+
+Run with ``--tiny`` for a check in seconds, or name networks: ``python benchmarks/torch_products.py mlp resnet18``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import specdens_torch as sdt
+import torch
+from torch import Tensor, nn
+
+import specdens as sd
+
+TARGETS = {"mlp": (0.45, 0.45), "cnn": (0.60, 0.70), "vgg11": (0.55, 0.80), "resnet18": (0.65, 0.75)}
+COMPONENTS = ("A1", "A2", "B1", "B2")
+
+
+# -- the networks of the paper, and two small ones ---------------------------------------------------------------
+
+
+def mlp(width: int = 256) -> nn.Module:
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(784, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10)
+    )
+
+
+def cnn(width: int = 32) -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, width, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(width, 2 * width, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(2 * width * 49, 4 * width), nn.ReLU(), nn.Linear(4 * width, 10),
+    )  # fmt: skip
+
+
+def vgg11(width: int = 64) -> nn.Module:
+    """Return VGG11 with batch norm after every convolution and in place of dropout: 28,157,706 parameters."""
+    layers: list[nn.Module] = []
+    channels = 3
+    for out in (1, 0, 2, 0, 4, 4, 0, 8, 8, 0, 8, 8, 0):
+        if out == 0:
+            layers.append(nn.MaxPool2d(2))
+        else:
+            layers += [nn.Conv2d(channels, out * width, 3, padding=1), nn.BatchNorm2d(out * width), nn.ReLU()]
+            channels = out * width
+    layers.append(nn.Flatten())
+    for _ in range(2):
+        layers += [nn.Linear(channels, 64 * width, bias=False), nn.BatchNorm1d(64 * width), nn.ReLU()]
+        channels = 64 * width
+    return nn.Sequential(*layers, nn.Linear(channels, 10))
+
+
+class Block(nn.Module):
+    def __init__(self, channels: int, out: int, stride: int) -> None:
+        super().__init__()
+        self.main = nn.Sequential(
+            nn.Conv2d(channels, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU(),
+            nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out),
+        )  # fmt: skip
+        self.short: nn.Module = nn.Identity()
+        if stride != 1 or channels != out:
+            self.short = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.main(x) + self.short(x))
+
+
+def resnet18(width: int = 64) -> nn.Module:
+    """Return ResNet18 with a 3×3 stem and no max-pool: 11,173,962 parameters."""
+    layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    channels = width
+    for out, stride in ((1, 1), (1, 1), (2, 2), (2, 1), (4, 2), (4, 1), (8, 2), (8, 1)):
+        layers.append(Block(channels, out * width, stride))
+        channels = out * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10))
+
+
+NETWORKS: dict[str, tuple[Callable[..., nn.Module], tuple[int, ...], int, int]] = {
+    "mlp": (mlp, (1, 28, 28), 1024, 16),
+    "cnn": (cnn, (1, 28, 28), 512, 4),
+    "vgg11": (vgg11, (3, 32, 32), 64, 2),
+    "resnet18": (resnet18, (3, 32, 32), 64, 2),
+}
+
+
+# -- measuring -------------------------------------------------------------------------------------------------------
+
+
+def interleaved(products: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Return the median time of each, after one round that does not count."""
+    times: dict[str, list[float]] = {name: [] for name in products}
+    for _ in range(repeats + 1):
+        for name, product in products.items():
+            started = time.perf_counter()
+            product()
+            times[name].append(time.perf_counter() - started)
+    return {name: statistics.median(values[1:]) for name, values in times.items()}
+
+
+def problem(name: str, *, tiny: bool) -> tuple[nn.Module, Tensor, Tensor]:
+    make, shape, examples, narrow = NETWORKS[name]
+    torch.manual_seed(0)
+    model = make(narrow) if tiny else make()
+    n = 8 if tiny else examples
+    return model.eval(), torch.randn(n, *shape), torch.arange(n) % 10
+
+
+def compare(name: str, *, tiny: bool, repeats: int) -> None:
+    """Print the ratios for one network."""
+    from curvlinops import GGNLinearOperator, HessianLinearOperator
+
+    model, x, y = problem(name, tiny=tiny)
+    loss, params = nn.CrossEntropyLoss(), list(model.parameters())
+    theirs = {
+        kind: operator(model, loss, params, [(x, y)], check_deterministic=False)
+        for kind, operator in (("Hess", HessianLinearOperator), ("G", GGNLinearOperator))
+    }
+    curv = sdt.Curvature(model, loss, (x, y))
+    v = torch.randn(curv.Hess.shape[0])
+    v /= v.norm()
+    for kind, operator in theirs.items():
+        expected, found = operator @ v, getattr(curv, kind) @ v
+        error = float((expected - found).norm() / expected.norm())
+        if not error < 1e-4:
+            raise RuntimeError(f"{name}: {kind} differs from curvlinops by {error:.1e}")
+    products: dict[str, Callable[[], Any]] = {}
+    for kind in ("Hess", "G"):
+        products[f"curvlinops {kind}"] = lambda kind=kind: theirs[kind] @ v
+        products[kind] = lambda kind=kind: getattr(curv, kind) @ v
+    for kind in ("H", *COMPONENTS):
+        products[kind] = lambda kind=kind: getattr(curv, kind) @ v
+    t = interleaved(products, repeats)
+    targets = TARGETS[name]
+    n, bar = v.numel(), "≤"
+    print(f"{name:9s} {n:>11,d} parameters, {len(y)} examples; {curv!r}")
+    print(f"  Hess / curvlinops {t['Hess'] / t['curvlinops Hess']:.2f} ({bar} {targets[0]:.2f}), ", end="")
+    print(f"G / curvlinops {t['G'] / t['curvlinops G']:.2f} ({bar} {targets[1]:.2f}), ", end="")
+    print(f"H / Hess {t['H'] / t['Hess']:.2f} ({bar} 1.05)")
+    print("  graphs kept: " + ", ".join(f"{c} / G {t[c] / t['G']:.2f}" for c in COMPONENTS) + f" ({bar} 1.15)")
+    print("  " + ", ".join(f"{kind} {1e3 * seconds:.1f} ms" for kind, seconds in t.items()), flush=True)
+
+
+def stream(name: str, *, tiny: bool, repeats: int) -> None:
+    """Print the ratio of a component to G where no graph is kept, over four batches."""
+    model, x, y = problem(name, tiny=tiny)
+    batches = list(zip(x.chunk(4), y.chunk(4), strict=True))
+    curv = sdt.Curvature(model, nn.CrossEntropyLoss(), batches, cache="off")
+    v = torch.randn(curv.Hess.shape[0])
+    t = interleaved({kind: lambda kind=kind: getattr(curv, kind) @ v for kind in ("G", *COMPONENTS)}, repeats)
+    said = ", ".join(f"{c} / G {t[c] / t['G']:.2f}" for c in COMPONENTS)
+    print(f"{name:9s} streaming: {said} (≤ 1.35); Jv by {curv._engine.route}", flush=True)
+
+
+def lanczos(name: str, *, tiny: bool, num_steps: int) -> None:
+    """Print the share of a FastLanczos run that its products take."""
+    model, x, y = problem(name, tiny=tiny)
+    A = sdt.Curvature(model, nn.CrossEntropyLoss(), (x, y)).Hess
+    _ = A @ torch.ones(A.shape[0])
+    spent = 0.0
+    apply = A.apply
+
+    def timed(v: Tensor) -> Tensor:
+        nonlocal spent
+        started = time.perf_counter()
+        product = apply(v)
+        spent += time.perf_counter() - started
+        return product
+
+    A.apply = timed  # type: ignore[method-assign]
+    measure = sd.fast_lanczos(A, num_steps=num_steps)
+    print(
+        f"{name:9s} FastLanczos, {num_steps} steps: {spent / measure.seconds:.1%} of {measure.seconds:.1f} s in "
+        "products (≥ 90 %)",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("networks", nargs="*", default=list(NETWORKS), help=", ".join(NETWORKS))
+    parser.add_argument("--tiny", action="store_true", help="narrow networks, a check that everything runs")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=128)
+    parser.add_argument("--only", choices=("products", "streaming", "lanczos"))
+    options = parser.parse_args()
+    repeats = 1 if options.tiny else options.repeats
+    for name in options.networks:
+        if options.only in (None, "products"):
+            compare(name, tiny=options.tiny, repeats=repeats)
+        if options.only in (None, "streaming"):
+            stream(name, tiny=options.tiny, repeats=repeats)
+    if options.only in (None, "lanczos") and "vgg11" in options.networks:
+        lanczos("vgg11", tiny=options.tiny, num_steps=4 if options.tiny else options.steps)
+
+
+if __name__ == "__main__":
+    main()
