@@ -34,7 +34,7 @@ def lanczos_to_tolerance(
             f"`max_products` must allow {num_probes + 1}, one step of every probe and a check; got {budget}"
         )
     steps, probes = min(num_steps, (budget - 1) // num_probes), num_probes
-    run = LanczosRun(A, monitor, probes="gaussian", kind="gaussian", seed=seed, block_size=as_block_size(A, None, 8))
+    run = LanczosRun(A, monitor, probes="gaussian", kind="gaussian", seed=seed, block_size=as_block_size(A, None))
     with run.stage(steps, probes, total=budget, check=True, keep_vectors=True) as blocks:
         measure = run.measure(steps, probes)
         error = measure.convergence()

@@ -11,22 +11,27 @@ from typing import BinaryIO
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of `path` if the block ends well, and leaves no trace if it does not."""
+def replacing(path: str | os.PathLike[str], *, temporary: Path | None = None) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of `path` if the block ends well, and leaves no trace if it does not.
+
+    A process that is killed leaves the temporary file; one with a given name is overwritten by the next attempt.
+    """
     target = Path(os.path.realpath(path))  # behind a symbolic link: the link stays
     if not target.parent.is_dir():
         raise FileNotFoundError(f"`path` must be in a folder that exists; got {os.fspath(path)}")
     if target.is_dir():
         raise IsADirectoryError(f"`path` must name a file; {os.fspath(path)} is a folder")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    temporary = temporary or target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "xb") as file:
+        with open(temporary, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):  # a full disk names no file
+            error.filename = os.fspath(path)
         raise
     _sync_folder(target.parent)
 

@@ -57,6 +57,14 @@ class Cdf:
         inside = self.values[i] + share * (self.values[j] - self.values[i])
         return np.where(after == 0, 0.0, np.where(after == self.positions.size, self.values[-1], inside))
 
+    def jumps(self, lo: ArrayLike, hi: ArrayLike) -> Floats:
+        """Return the mass of the jumps strictly between lo and hi."""
+        is_jump = self.positions[1:] == self.positions[:-1]
+        at = self.positions[1:][is_jump]
+        total = np.concatenate([[0.0], np.cumsum(np.diff(self.values)[is_jump])])
+        inside: Floats = total[np.searchsorted(at, hi, side="left")] - total[np.searchsorted(at, lo, side="right")]
+        return np.maximum(inside, 0.0)
+
     def quantile(self, q: ArrayLike) -> Floats:
         """Return the smallest x at which the function reaches the share q of its mass."""
         level = (

@@ -13,7 +13,7 @@ from specdens._atoms import Atoms
 from specdens._bounds import Interval
 from specdens._cdf import Cdf, Floats
 from specdens._chebyshev import chebyshev_density, jacobi_of_moments
-from specdens._density import Density, edges_around
+from specdens._density import Density, edges_around, on_grid
 from specdens._errors import as_count
 from specdens._measure import Convergence, SpectralMeasure
 from specdens._readings import Readings, common_settings
@@ -69,6 +69,10 @@ class ChebyshevMoments(Readings):
         )
 
     @property
+    def num_probes(self) -> int:
+        return int(self.mus.shape[0])
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         return self.gauss.rules
 
@@ -106,7 +110,8 @@ class ChebyshevMoments(Readings):
         1.0
         """
         edges = None if grid is None else edges_around(grid)
-        return chebyshev_density(self, self.mus, self.interval, kernel, num_points=num_points, edges=edges)
+        drawn = chebyshev_density(self, self.mus, self.interval, kernel, num_points=num_points, edges=edges)
+        return on_grid(drawn, grid)
 
     def truncated(self, num_moments: int) -> ChebyshevMoments:
         """Return what the first `num_moments` moments say."""

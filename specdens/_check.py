@@ -9,7 +9,7 @@ import numpy as np
 
 from specdens._as_operator import as_operator
 from specdens._lanczos import tolerance
-from specdens._operators import Operator
+from specdens._operators import Operator, product_of_copy
 from specdens._probes import gaussian_probe_block
 from specdens._vectors import Array
 
@@ -73,14 +73,18 @@ def inspect_operator(A: Operator, *, seed: int) -> OperatorReport:
     vectors = A.vectors
     block = gaussian_probe_block(vectors, A.shape[0], (0, 1), seed)
     x, y = vectors.copy(block[:, 0]), vectors.copy(block[:, 1])
-    Ax = A @ x
+    Ax = vectors.copy(product_of_copy(A.__matmul__, A.vectors, x))  # the operator may answer from one buffer
     size = _norm(A, Ax)
     if not np.isfinite(size):
         return OperatorReport(
             np.nan, np.nan, np.nan, np.nan, ("the operator is not finite: A @ x contains nan or inf",)
         )
-    again, Ay, Ab = vectors.copy(A @ x), A @ y, A @ block
-    mixed = A @ _sum(A, 2.0, x, -3.0, y)
+    again, Ay, Ab = (
+        product_of_copy(A.__matmul__, A.vectors, x),
+        product_of_copy(A.__matmul__, A.vectors, y),
+        product_of_copy(A.__matmul__, A.vectors, block),
+    )
+    mixed = product_of_copy(A.__matmul__, A.vectors, _sum(A, 2.0, x, -3.0, y))
     scale = max(size, _norm(A, Ay)) or 1.0
     found = {
         "randomness": _norm(A, _sum(A, 1.0, Ax, -1.0, again)) / scale,
@@ -105,7 +109,7 @@ def _asymmetry(A: Operator, u: Array, Au: Array) -> float:
         return 0.0
     vectors = A.vectors
     v = vectors.scale(vectors.from_host(np.asarray(1.0 / length)), vectors.copy(Au))
-    Av = A @ v
+    Av = product_of_copy(A.__matmul__, A.vectors, v)
     difference = vectors.to_host(vectors.dot(u, Av)) - vectors.to_host(vectors.dot(Au, v))
     return float(np.abs(difference)) / max(_norm(A, Av), length)
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from specdens._atomic import replacing
+
 FORMAT = "specdens checkpoint"
 VERSION = 1
 
@@ -97,24 +99,18 @@ class CheckpointFile:
         Written next to the old one, flushed to the disk, then renamed: a reader sees one or the other.
         """
         started = time.perf_counter()
-        temporary = self._temporary()
         header = json.dumps({"format": FORMAT, "version": VERSION, "settings": dict(settings)})
-        try:
-            with open(temporary, "wb") as file:
-                with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-                    _write_array(archive, "header", np.array(header))
-                    for name, make in arrays.items():
-                        _write_array(archive, name, make())
-                    if keep:
-                        with zipfile.ZipFile(self.path) as old:
-                            for name in keep:
-                                _copy_member(old, archive, f"{name}.npy")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.path)
-            _sync_folder(self.path.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with (
+            replacing(self.path, temporary=self._temporary()) as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive,
+        ):
+            _write_array(archive, "header", np.array(header))
+            for name, make in arrays.items():
+                _write_array(archive, name, make())
+            if keep:
+                with zipfile.ZipFile(self.path) as old:
+                    for name in keep:
+                        _copy_member(old, archive, f"{name}.npy")
         self.seconds = time.perf_counter() - started
 
     def _temporary(self) -> Path:
@@ -129,17 +125,3 @@ def _write_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> No
 def _copy_member(old: zipfile.ZipFile, new: zipfile.ZipFile, name: str) -> None:
     with old.open(name) as source, new.open(name, "w", force_zip64=True) as target:
         shutil.copyfileobj(source, target, _COPY_BYTES)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename durable, where the system lets a folder be synchronised."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ class Density:
     """
 
     grid: Floats
-    """The centres of the cells, increasing."""
+    """The points that were asked for, or the centres of the cells; increasing."""
     values: Floats
     """Mass per unit of the axis, averaged over each cell."""
     stderr: Floats
@@ -158,6 +158,11 @@ def edges_around(grid: ArrayLike) -> Floats:
         raise ValueError("`grid` must be finite and strictly increasing")
     middle = (points[1:] + points[:-1]) / 2
     return np.concatenate([[2 * points[0] - middle[0]], middle, [2 * points[-1] - middle[-1]]])
+
+
+def on_grid(density: Density, grid: ArrayLike | None) -> Density:
+    """Return the density with the points that were asked for as its grid: its cells are around them."""
+    return density if grid is None else replace(density, grid=np.asarray(grid, dtype=np.float64))
 
 
 def _describe_atoms(atoms: Atoms) -> str:

@@ -228,7 +228,8 @@ def _interval(readings: Readings, f: Function) -> Interval:
     else:
         images = np.concatenate([f(rule.nodes) for rule in rules])
         interval = Interval(float(np.min(images)), float(np.max(images)))
-    return interval if interval.width > 0 else interval.widened(MARGIN)
+    is_point = interval.width <= 1e-12 * max(abs(interval.lo), abs(interval.hi))
+    return interval.widened(MARGIN) if is_point else interval
 
 
 def _reach(readings: Readings, interval: Interval, f: Function) -> Interval:

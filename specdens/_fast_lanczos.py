@@ -14,7 +14,7 @@ from specdens._lanczos import Recurrence
 from specdens._measure import SpectralMeasure
 from specdens._monitor import Monitor
 from specdens._operators import Operator
-from specdens._probes import as_block_size, as_probes, start_block
+from specdens._probes import as_block_size, as_probes, describe_probes, start_block
 
 DEFAULT_STEPS = 128
 
@@ -70,9 +70,10 @@ def fast_lanczos(
     200
     """
     A = as_operator(A)
+    seed = as_count("seed", seed, minimum=0)
     num_steps = steps_within(A, num_steps)
     kind, num_probes = as_probes(A, probes, num_probes)
-    block_size = as_block_size(A, block_size, num_probes)
+    block_size = as_block_size(A, block_size)
     monitor = monitor or Monitor()
     run = LanczosRun(A, monitor, probes=probes, kind=kind, seed=seed, block_size=block_size)
     with run.stage(num_steps, num_probes, total=num_steps * num_probes + check, check=check, keep_vectors=keep_vectors):
@@ -107,7 +108,8 @@ class LanczosRun:
         runs: Sequence[Recurrence] = (),
     ) -> Iterator[BlockRun[Recurrence]]:
         """Open the run, from a checkpoint or from recurrences that have been begun."""
-        settings = {"num_steps": num_steps, "num_probes": num_probes, "probes": self.kind, "seed": self.seed}
+        settings: dict[str, Any] = {"num_steps": num_steps, "num_probes": num_probes, "seed": self.seed}
+        settings |= {"probes": describe_probes(self.A, self.probes) if self.monitor.file else self.kind}
         settings |= {"block_size": self.block_size}
         with self.monitor.stage("fast_lanczos", self.A, settings, total=total) as stage:
             self.blocks = BlockRun(

@@ -18,7 +18,7 @@ from specdens._errors import as_count
 from specdens._fast_lanczos import fast_lanczos
 from specdens._monitor import Monitor, Stage
 from specdens._operators import Operator
-from specdens._probes import as_block_size, as_probes, start_block
+from specdens._probes import as_block_size, as_probes, describe_probes, start_block
 
 # Automatic bounds: the products of the Lanczos run, twice as many at every new attempt, and the room on either side.
 _BOUNDS_STEPS = (32, 64, 128)
@@ -75,11 +75,17 @@ def kpm(
     """
     started = time.perf_counter()
     A = as_operator(A)
+    seed = as_count("seed", seed, minimum=0)
     num_moments = as_count("num_moments", num_moments, minimum=2)
     given = None if bounds is None else _with_room(as_interval("bounds", bounds), A.vectors.eps)
     kind, num_probes = as_probes(A, probes, num_probes)
-    block_size = as_block_size(A, block_size, num_probes)
-    settings = {"num_moments": num_moments, "num_probes": num_probes, "probes": kind, "seed": seed}
+    block_size = as_block_size(A, block_size)
+    settings = {
+        "num_moments": num_moments,
+        "num_probes": num_probes,
+        "probes": describe_probes(A, probes),
+        "seed": seed,
+    }
     settings |= {"block_size": block_size, "bounds": None if given is None else list(given)}
     total = num_moments // 2 * num_probes
     with (monitor or Monitor()).stage("kpm", A, settings, total=total) as stage:

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specdens._eigenpairs import Floats, check_finite, check_hermitian
-from specdens._lanczos import BREAKDOWN
-from specdens._operators import Operator
+from specdens._operators import Operator, product_of_copy
 from specdens._probes import FIRST_EIGEN_PROBE, probe_block
 from specdens._vectors import Array, JaxVectors
 
+_BREAKDOWN = 4.0  # units of rounding: with full reorthogonalisation it is harmless to go on past a small β
 _ROTATION_CHUNK = 2**14  # columns: the product of a small matrix with a chunk of the basis stays in cache
 
 
@@ -68,7 +68,7 @@ class KrylovBasis:
     def extend(self) -> None:
         """Multiply the tail; what is new in the product is the next tail, unless the chain ends here."""
         m, g, eps = self.num_multiplied, self.G.shape[1], self.A.vectors.eps
-        w = self.A.apply_within(self.A.vectors.copy(self.V[m, ...]))
+        w = product_of_copy(self.A.apply_within, self.A.vectors, self.V[m, ...])
         self.num_products += 1
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is reported below
             w, c, beta = self._orthogonalize(w)
@@ -79,7 +79,7 @@ class KrylovBasis:
         self.H[: m + 1, m] = c
         self.num_multiplied, self.has_tail = m + 1, False
         # room for rounding; below it the subspace is invariant, and T exact
-        if beta > BREAKDOWN * eps * self.scale and self.size < self.A.bulk_dimension:
+        if beta > _BREAKDOWN * eps * self.scale and self.size < self.A.bulk_dimension:
             self.H[m + 1, m] = beta
             self._append(w, beta)
 

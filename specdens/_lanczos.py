@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from specdens._operators import Operator, ReusedMemoryError
 from specdens._vectors import Array
 
-# A probe has found an invariant subspace when β falls below this multiple of rounding; the largest seen where
-# that is exactly so is 39 (a Kneser graph).
-BREAKDOWN = 100.0
 # Of the largest eigenvalue known beforehand: products outside its space carry its rounding, even where nothing is left.
-_KNOWN_SHARE = 0.1
+_KNOWN_SHARE = 0.03
+
+
+_SMALLEST = 1e-140
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Recurrence:
         before = np.atleast_1d(A.vectors.to_host(A.vectors.norm(v)))
         v = A.project(v)
         norms = np.atleast_1d(A.vectors.to_host(A.vectors.norm(v)))
-        if not np.all(np.isfinite(norms) & (norms > BREAKDOWN * A.vectors.eps * before)):
+        if not np.all(np.isfinite(norms) & (norms > 100 * A.vectors.eps * before)):
             raise ValueError(f"`probes` must be finite and not within the deflated subspace; got norms {norms}")
         v = A.vectors.scale(_coefficients(A, 1.0 / norms), v)
         return cls(
@@ -72,6 +72,7 @@ class Recurrence:
         self.num_products += len(self.indices)
         if check and v_prev is None:
             w = check_determinism(A, v, w)
+            _check_range(A, w)
             self.num_products += 1
         elif check and self.num_steps == 1:
             self._check_symmetry(A, v_prev, v, w)
@@ -183,8 +184,8 @@ class Recurrence:
         for j in np.flatnonzero(self.active):
             self.alphas[j].append(float(alpha[j].real))
             self.betas[j].append(float(beta[j]))
-        # relative to this product, not to the largest: outliers must not hide a bulk far below them
-        self.active = self.active & (beta > BREAKDOWN * A.vectors.eps * np.maximum(size, _known_size(A)))
+        # an invariant subspace; relative to this product, so that outliers do not hide a bulk far below them
+        self.active = self.active & (beta > breakdown(A) * np.maximum(size, _known_size(A)))
         return np.where(self.active, 1.0 / np.where(self.active, beta, 1.0), 0.0)
 
     def _check_symmetry(self, A: Operator, v_prev: Array, v: Array, w: Array) -> None:
@@ -203,9 +204,29 @@ class Recurrence:
             )
 
 
+def breakdown(A: Operator) -> float:
+    """Return what rounding leaves of β where it should be zero, relative to the product.
+
+    A few units of the vectors, whose coefficients are exact; in float64 also what the accumulation of inner products
+    leaves (39 ε was seen on a Kneser graph, with room for more).
+    """
+    return 5 * A.vectors.eps + 100 * float(np.finfo(np.float64).eps)
+
+
 def _known_size(A: Operator) -> float:
     """Return the size below which a product may be the rounding of known eigenvalues that were projected out."""
     return _KNOWN_SHARE * float(np.max(np.abs(A.known_atoms.positions), initial=0.0))
+
+
+def _check_range(A: Operator, w: Array) -> None:
+    """Refuse a first product whose squares leave the range of float64."""
+    xp = A.vectors.xp
+    largest = float(A.vectors.to_host(xp.max(xp.abs(w))))
+    if np.isfinite(largest) and largest != 0 and not _SMALLEST < largest < 1 / _SMALLEST:
+        raise ValueError(
+            f"the operator's products have entries of size {largest:.0e}, whose squares leave the range of float64. "
+            f"Scale it, for instance {1 / largest:.0e} * sd.as_operator(A)."
+        )
 
 
 def tolerance(A: Operator) -> float:

@@ -15,7 +15,7 @@ from specdens._atoms import Atoms
 from specdens._bounds import Interval, measure_bounds
 from specdens._cdf import Cdf, Floats, mixture, wasserstein
 from specdens._chebyshev import chebyshev_density, moments_of_tridiagonal
-from specdens._density import Density, edges_around
+from specdens._density import Density, edges_around, on_grid
 from specdens._draw import adaptive_density, gaussian_density
 from specdens._errors import as_choice, as_count
 from specdens._lanczos import Recurrence
@@ -68,6 +68,8 @@ class SpectralMeasure(Readings):
     num_products: int
     seconds: float
     runs: tuple[Recurrence, ...] = ()
+    exact_probes: tuple[bool, ...] | None = None
+    """Which probes are exact, where that is known from a longer run."""
 
     @classmethod
     def from_runs(
@@ -104,6 +106,10 @@ class SpectralMeasure(Readings):
     # -- the quadrature rule of every probe ----------------------------------------------------------------------
 
     @property
+    def num_probes(self) -> int:
+        return len(self.alphas)
+
+    @property
     def num_steps(self) -> int:
         """The largest number of steps that a probe has made."""
         return max((alphas.size for alphas in self.alphas), default=0)
@@ -132,11 +138,23 @@ class SpectralMeasure(Readings):
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
         return tuple(
-            Rule(
-                *decomposition, exact=bool(last == 0) or (self.method != "kpm" and _converged(*decomposition, self.eps))
-            )
+            Rule(nodes, weights, np.maximum(residuals, exact * self._noise(nodes)), exact)
+            for (nodes, weights, residuals), exact in zip(self._decompositions, self._exact, strict=True)
+        )
+
+    @cached_property
+    def _exact(self) -> tuple[bool, ...]:
+        """Which probes have found an invariant subspace; what is made by leaving steps out goes by the whole."""
+        if self.exact_probes is not None:
+            return self.exact_probes
+        return tuple(
+            bool(last == 0) or (self.method != "kpm" and _converged(*decomposition, self.eps))
             for decomposition, last in zip(self._decompositions, self.last_betas, strict=True)
         )
+
+    def _noise(self, nodes: Floats) -> float:
+        """Return how far rounding may have moved the nodes of an exact rule."""
+        return 30 * self.eps * float(np.max(np.abs(nodes), initial=0.0))
 
     @cached_property
     def probe_cdfs(self) -> tuple[Cdf, ...]:
@@ -192,15 +210,16 @@ class SpectralMeasure(Readings):
         as_choice("kernel", kernel, KERNELS)
         edges = None if grid is None else edges_around(grid)
         if kernel == "gaussian":
-            return gaussian_density(self, num_points=num_points, kappa=kappa, edges=edges)
+            return on_grid(gaussian_density(self, num_points=num_points, kappa=kappa, edges=edges), grid)
         if kernel == "adaptive":
-            return adaptive_density(self, num_points=num_points, edges=edges)
+            return on_grid(adaptive_density(self, num_points=num_points, edges=edges), grid)
         interval = self.bounds(margin=_CHEBYSHEV_MARGIN)
         smooth = [(a, b) for a, b, rule in zip(self.alphas, self.betas, self.rules, strict=True) if not rule.exact]
         num_moments = 2 * min((alphas.size for alphas, _ in smooth), default=1)  # exact for the shortest probe too
         mus = [moments_of_tridiagonal(alphas, betas, interval, num_moments) for alphas, betas in smooth]
         moments = np.array(mus).reshape(len(mus), num_moments)
-        return chebyshev_density(self, moments, interval, kernel, num_points=num_points, edges=edges)
+        drawn = chebyshev_density(self, moments, interval, kernel, num_points=num_points, edges=edges)
+        return on_grid(drawn, grid)
 
     # -- has it converged? ---------------------------------------------------------------------------------------
 
@@ -223,12 +242,15 @@ class SpectralMeasure(Readings):
         return part.truncated(num_steps)
 
     def shortened(self, cut: Callable[[int], int]) -> SpectralMeasure:
-        return self._with_lengths(
-            [
-                alphas.size if rule.exact else max(1, cut(alphas.size))
-                for alphas, rule in zip(self.alphas, self.rules, strict=True)
-            ]
-        )
+        sizes = [alphas.size for alphas in self.alphas]
+        lengths = tuple(m if exact else max(1, cut(m)) for m, exact in zip(sizes, self._exact, strict=True))
+        if lengths not in self._shortened:
+            self._shortened[lengths] = replace(self._with_lengths(lengths), exact_probes=self._exact)
+        return self._shortened[lengths]
+
+    @cached_property
+    def _shortened(self) -> dict[tuple[int, ...], SpectralMeasure]:
+        return {}
 
     def _with_lengths(self, lengths: Sequence[int]) -> SpectralMeasure:
         last_betas = [
@@ -241,6 +263,7 @@ class SpectralMeasure(Readings):
             betas=tuple(betas[: m - 1] for betas, m in zip(self.betas, lengths, strict=True)),
             last_betas=np.array(last_betas),
             runs=(),
+            exact_probes=None,
         )
 
     def convergence(self) -> Convergence:
@@ -295,16 +318,17 @@ def _decompose(alphas: Floats, betas: Floats, last_beta: float) -> tuple[Floats,
 def _converged(nodes: Floats, weights: Floats, residuals: Floats, eps: float) -> bool:
     """Return whether all mass sits at isolated eigenvalues: an invariant subspace that rounding hid.
 
-    Nodes within reach of each other are copies of one eigenvalue, and must agree to seven tenths of the digits.
+    Nodes within reach of each other are copies of one eigenvalue, and must agree to three quarters of the digits.
     """
     heavy = weights > 100 * np.finfo(np.float64).eps
     theta, r = nodes[heavy], residuals[heavy]
     reach = np.maximum(r[1:] + r[:-1], 1e3 * eps * np.max(np.abs(theta)))
     starts = np.concatenate([[0], 1 + np.flatnonzero(np.diff(theta) > reach)])
     ends = np.append(starts[1:], theta.size) - 1
+    # eps^¾: room for what the steps make of rounding, and still far below what the precision can resolve
     extents = theta[ends] - theta[starts] + np.maximum.reduceat(r, starts)
     gaps = np.min(theta[starts[1:]] - theta[ends[:-1]], initial=np.inf)
-    return bool(np.max(extents) <= min(eps**0.7 * np.max(np.abs(theta)), 1e-3 * gaps))
+    return bool(np.max(extents) <= min(eps**0.75 * np.max(np.abs(theta)), 1e-3 * gaps))
 
 
 def _others(cdfs: Sequence[Cdf], j: int) -> list[tuple[float, Cdf]]:

@@ -91,12 +91,17 @@ class Monitor:
     @contextmanager
     def stage(self, name: str, A: Operator, settings: Mapping[str, Any], *, total: int | None) -> Iterator[Stage]:
         """Watch one algorithm: compare its settings with a checkpoint's, and save its state when it is interrupted."""
-        if self.file is not None and not self._ready:
-            self._open(A)
-        saved = self.settings.get("stages", {}).get(name)
-        if saved is not None:
-            _check_same(self.file, saved, settings)
-        stage = Stage(self, name, dict(settings), is_saved=saved is not None, total=total)
+        settings = dict(settings)
+        saved = None
+        if self.file is not None:
+            self._open(self.file, A)
+            saved = self.settings["stages"].get(name)
+            settings["operator"] = _fingerprint(A)
+            if saved is not None:
+                _check_operator(self.file, saved["operator"], settings["operator"], tolerance(A))
+                settings["operator"] = saved["operator"]
+                _check_same(self.file, saved, settings)
+        stage = Stage(self, name, settings, is_saved=saved is not None, total=total)
         _log.info("%s begins: %s", name, ", ".join(f"{key}={value}" for key, value in settings.items()))
         try:
             yield stage
@@ -110,18 +115,14 @@ class Monitor:
             stage.close()
         _log.info("%s ends after %d products", name, stage.num_products)
 
-    def _open(self, A: Operator) -> None:
-        """Check that the file can be written and, if it is there, that it belongs to this operator."""
-        assert self.file is not None
-        self.file.check_writable()
+    def _open(self, file: CheckpointFile, A: Operator) -> None:
+        """Read the file if it is there, and check that it can be written."""
+        if self._ready:
+            return
+        file.check_writable()
         # three vectors, with the file before next to the new one
-        self.file.check_room(6 * A.shape[0] * A.vectors.itemsize)
-        self.settings = self.file.read_settings() or {"operator": None, "stages": {}}
-        operator = _fingerprint(A)
-        saved = self.settings["operator"]
-        if saved is not None:
-            _check_operator(self.file, saved, operator, tolerance(A))
-        self.settings["operator"] = saved or operator
+        file.check_room(6 * A.shape[0] * A.vectors.itemsize)
+        self.settings = file.read_settings() or {"stages": {}}
         self._ready = True
         self._last_write = time.perf_counter()
 

@@ -155,6 +155,9 @@ class Operator(ABC):
 
     __rmul__ = __mul__
 
+    def __truediv__(self, divisor: float) -> Operator:
+        return _combination((1.0 / divisor, self))
+
     def __neg__(self) -> Operator:
         return _combination((-1.0, self))
 
@@ -185,6 +188,14 @@ class Products(Operator):
             self._check_product(x[:, j], column)
             out = self.vectors.assign(out, (..., j), column)
         return out
+
+
+def product_of_copy(product: Callable[[Array], Array], vectors: Vectors, x: Array) -> Array:
+    """Return a product with a copy of x, whatever the operator behind does with its memory."""
+    try:
+        return product(vectors.copy(x))
+    except ReusedMemoryError:  # from now on products are copied
+        return product(vectors.copy(x))
 
 
 def same_memory(x: Array, y: Array) -> bool:

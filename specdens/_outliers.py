@@ -129,8 +129,8 @@ def outliers(measure: Readings | Density, *, separation: float = 1.25, max_share
     True
     """
     separation = as_positive("separation", separation)
-    if not 0 < max_share <= 0.5:
-        raise ValueError(f"`max_share` must lie in (0, 0.5]; got {max_share}. More than half is no outlier.")
+    if not 0 < max_share < 0.5:
+        raise ValueError(f"`max_share` must lie between 0 and 0.5; got {max_share}. More than half is no outlier.")
     readings = readings_of(measure)
     points = _known_points(readings, _atom_errors(measure))
     groups = _merged(points)

@@ -137,17 +137,16 @@ def draw_atoms(ax: Any, density: Density, color: Any, label: str | None) -> None
     """Draw the atoms as stems against a second vertical axis: a mass is not a density."""
     positions, heights, name = *_stems(density), _stem_name(density)
     twin = masses_axis(ax)
-    lowest, highest = float(np.min(heights)), float(np.max(heights))
     if twin is None:
         twin = ax.twinx()
         twin.set_label(_MASSES)
         twin.set_ylabel(name)
     elif twin.get_ylabel() != name:
         twin.set_ylabel("number of eigenvalues (stems)")
-    if twin.lines:
-        lowest, highest = min(lowest, twin.dataLim.y0 or lowest), max(highest, twin.dataLim.y1)
     twin.vlines(positions, 0.0, heights, color=color, linewidth=1.2, alpha=0.8)
     twin.plot(positions, heights, "o", color=color, markersize=4.5, fillstyle="none", label=label or "_nolegend_")
+    shown = np.concatenate([line.get_ydata() for line in twin.lines])
+    lowest, highest = float(np.min(shown)), float(np.max(shown))
     if highest > 30 * lowest:
         twin.set_yscale("log")
         twin.set_ylim(lowest / 3, highest * 30)

@@ -116,21 +116,21 @@ def plot_grid(
     columns = list(dict.fromkeys(column for panels in rows.values() for column in panels))
     if not columns:
         raise ValueError("`rows` must hold at least one panel; got none")
-    shape = (len(rows), len(columns))
-    size = (panel_size[0] * shape[1] + 0.8, panel_size[1] * shape[0] + 0.8)
-    figure, axes = pyplot().subplots(
-        *shape, sharex=True, sharey=True, squeeze=False, figsize=size, layout="constrained"
-    )
     panels = {
         (i, columns.index(column)): panel if isinstance(panel, Mapping) else {"density": panel}
         for i, row in enumerate(rows.values())
         for column, panel in row.items()
     }
-    for place, named in panels.items():
-        plot_densities(named, axes[place], colors=colors, log=log, band=band, legend=False)
     drawn = [density for named in panels.values() for density in named.values()]
     if len({density.axis for density in drawn}) > 1:
         raise ValueError("`rows` must hold densities of the same axis, because all panels share theirs")
+    shape = (len(rows), len(columns))
+    size = (panel_size[0] * shape[1] + 0.8, panel_size[1] * shape[0] + 0.8)
+    figure, axes = pyplot().subplots(
+        *shape, sharex=True, sharey=True, squeeze=False, figsize=size, layout="constrained"
+    )
+    for place, named in panels.items():
+        plot_densities(named, axes[place], colors=colors, log=log, band=band, legend=False)
     _dress(figure, axes, list(rows), columns, set(panels))
     scale_axes(axes[0, 0], drawn, log=log)
     figure.supylabel(axes[0, 0].get_ylabel(), fontsize="medium")

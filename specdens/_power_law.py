@@ -24,7 +24,7 @@ _MIN_NODES = 2.0  # nodes per probe that a bin must hold: what lies between node
 _MIN_BINS = 5
 _STRAIGHT = 0.2  # how far a bin may lie off the line, as a share of the density,
 _SIGMAS = 3.0  # or in standard errors
-_BENT = 2.0  # standard errors of curvature that a line may hide
+_BENT = 1.0  # standard errors of curvature that a line may hide: the widest range is chosen, and hides what it can
 _CONVENTIONS: dict[str, Per] = {"log(|λ| + ε)": "log", "|λ|": "lambda", "λ": "lambda"}
 
 
@@ -100,13 +100,18 @@ def fit_power_law(
         What to read: a measure, or a density, whose measure is used.
     range
         The |λ| between which to fit. By default the widest range, in log|λ|, in which no bin deviates from the line by
-        more than 20 % or 3 standard errors, the whole is not bent by more than 10 % or 2 standard errors, and which
+        more than 20 % or 3 standard errors, the whole is not bent by more than 5 % or 1 standard error, and which
         spans at least half a decade.
     per
         "lambda" for the density per unit |λ|, "log" for that per unit log|λ|: exponents differ by exactly 1. By
         default as the density is drawn, "lambda" for a measure.
     part
         "positive" or "negative" eigenvalues, or "both" by magnitude.
+
+    Notes
+    -----
+    The standard error holds for the range. A spectrum that bends into its power law slowly has another exponent on
+    another range: for the tail alone, give one.
 
     Examples
     --------
@@ -284,4 +289,4 @@ def _is_straight(bins: LogBins) -> bool:
     z = z - basis @ np.linalg.lstsq(basis * root[:, None], z * root, rcond=None)[0]
     norm = float(np.sum(line.weights * z**2))
     bend = float(np.sum(line.weights * z * line.residuals)) / norm
-    return abs(bend) * np.sqrt(norm) <= _BENT or float(np.max(np.abs(bend * z))) <= _STRAIGHT / 2
+    return abs(bend) * np.sqrt(norm) <= _BENT or float(np.max(np.abs(bend * z))) <= _STRAIGHT / 4

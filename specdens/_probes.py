@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,14 +93,24 @@ def as_probes(A: Operator, probes: Any, num_probes: int) -> tuple[str, int]:
     return "given", given
 
 
-def as_block_size(A: Operator, block_size: int | None, num_probes: int) -> int:
-    """Return how many probes run together."""
+def describe_probes(A: Operator, probes: Any) -> str:
+    """Return the kind of the probes and, for given ones, a digest that tells them from others."""
+    if isinstance(probes, str):
+        return probes
+    columns = given_columns(probes, A.shape[0])
+    host = columns if isinstance(columns, np.ndarray) else A.vectors.to_host(columns)
+    digest = hashlib.sha256(np.ascontiguousarray(host).tobytes()).hexdigest()
+    return f"given {digest[:16]}"
+
+
+def as_block_size(A: Operator, block_size: int | None) -> int:
+    """Return how many probes run together at most, however many there are: so that there may be more later."""
     if block_size is not None:
-        return min(as_count("block_size", block_size), num_probes)
+        return as_count("block_size", block_size)
     if not A.has_block_products:
         return 1
     fitting = _DEFAULT_BLOCK_BYTES // (3 * A.shape[0] * A.vectors.itemsize)
-    return max(1, min(_DEFAULT_BLOCK, num_probes, fitting))
+    return max(1, min(_DEFAULT_BLOCK, fitting))
 
 
 def start_block(A: Operator, probes: Any, indices: tuple[int, ...], seed: int) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from specdens._atoms import Atoms, merge_atoms
 from specdens._bounds import Interval
 from specdens._cdf import Cdf, Floats, mixture
-from specdens._density import Density, edges_around
+from specdens._density import Density, edges_around, on_grid
 from specdens._draw import log_density, pushed_density
 from specdens._errors import as_choice, as_count, as_positive
 from specdens._rules import Rule, apply_function, cdf_error, markov_bounds
@@ -102,7 +102,7 @@ class Readings(ABC):
             (float(np.max(np.abs(a.positions))) for a in [self.known_atoms, *exact] if a.positions.size), default=0.0
         )
         # two probes find the same eigenvalue to rounding, with room for its growth over the steps
-        return merge_atoms([self.known_atoms, *exact], tolerance=self.eps**0.7 * scale)
+        return merge_atoms([self.known_atoms, *exact], tolerance=self.eps**0.75 * scale)
 
     @cached_property
     def bulk_cdf(self) -> Cdf:
@@ -118,7 +118,14 @@ class Readings(ABC):
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Return the share of the eigenvalues at or below x: the best estimate, not the raw staircase."""
-        return self._whole_cdf(x)
+        x = np.asarray(x, dtype=np.float64)
+        return self._whole_cdf(x) + self._whole_cdf.jumps(x, x + self._room)
+
+    @property
+    def _room(self) -> float:
+        """How far rounding may move an eigenvalue: one at x counts as at or below x."""
+        ends = self.bounds()
+        return _END_ROOM * self.eps * max(abs(ends.lo), abs(ends.hi))
 
     def quantile(self, q: ArrayLike) -> Floats:
         """Return the smallest x below which the share q of the eigenvalues lies."""
@@ -134,10 +141,10 @@ class Readings(ABC):
         the eigenvalues' own distribution differs from the probes' by the sampling error, see `cdf_stderr`.
         """
         x = np.asarray(x, dtype=np.float64)
-        known = Cdf.of_atoms(*self.known_atoms)(x)
+        known = Cdf.of_atoms(*self.known_atoms)(x + self._room)
         lower, upper = known.copy(), known.copy()
         for rule in self.rules:
-            low, high = markov_bounds(rule, x)
+            low, high = markov_bounds(rule, x + self._room if rule.exact else x)
             lower, upper = lower + self.probe_mass * low, upper + self.probe_mass * high
         return lower, upper
 
@@ -159,12 +166,11 @@ class Readings(ABC):
         if not lo <= hi:
             raise ValueError(f"`lo` must not exceed `hi`; got ({lo}, {hi})")
         # the ends belong to the interval, and an eigenvalue at an end is known to rounding only
-        ends = self.bounds()
-        room = _END_ROOM * self.eps * max(abs(ends.lo), abs(ends.hi))
-        lo, hi = float(lo) - room, float(hi) + room
-        value = self._whole_cdf(hi) - self._whole_cdf(lo, side="left")
-        share = self.bulk_cdf(hi) - self.bulk_cdf(lo, side="left")
-        quadrature = np.hypot(*self._quadrature_of_cdf(np.array([lo, hi])))
+        value, share = (
+            F(hi) + F.jumps(hi, hi + self._room) - F(lo, side="left") + F.jumps(lo - self._room, lo)
+            for F in (self._whole_cdf, self.bulk_cdf)
+        )
+        quadrature = np.hypot(*self._quadrature_of_cdf(np.array([lo - self._room, hi + self._room])))
         stderr = np.hypot(self._sampling_of_share(share), quadrature)
         return Estimate(self.dimension * float(value), self.dimension * float(stderr))
 
@@ -206,17 +212,24 @@ class Readings(ABC):
     def moments(self, num_moments: int) -> Floats:
         """Return the means of λ⁰, λ¹, …, λ^(num_moments−1) over the spectrum."""
         powers = range(as_count("num_moments", num_moments))
-        return np.array([self.trace(lambda x, p=p: x**p).value for p in powers]) / self.dimension  # type: ignore[misc]
+        positions, masses = self.known_atoms
+        bulk = self.bulk_dimension / self.dimension
+        return np.array([masses @ positions**p + bulk * self._mean(partial(_power, p)) for p in powers])
 
     def _quadrature_error(self, f: Callable[[Floats], ArrayLike], mean: float) -> float:
         """Return the quadrature error of the mean of f over the bulk, from what it was with fewer steps.
 
-        The worse of one and two steps less (one alone misses an even function on an even spectrum), and three
-        quarters of the steps (which sees convergence too slow for neighbours to show).
+        The worse of one and two steps less (one alone misses an even function on an even spectrum), three quarters of
+        the steps (which sees convergence too slow for neighbours to show), and what is left of a geometric series
+        through a quarter, half and all of them (which sees what is slower still).
         """
-        shorter = [self.shortened(cut) for cut in (lambda k: k - 1, lambda k: k - 2, lambda k: 3 * k // 4)]
-        one, two, quarter = (abs(less._mean(f) - mean) for less in shorter)
-        return float(np.hypot(max(one, two), quarter))
+        one, two, quarter, half, whole = (
+            self.shortened(cut)._mean(f)
+            for cut in (lambda k: k - 1, lambda k: k - 2, lambda k: 3 * k // 4, lambda k: k // 2, lambda k: k // 4)
+        )
+        last, before = abs(mean - half), abs(half - whole)
+        tail = last**2 / max(before - last, 1e-3 * last) if last > 0 else 0.0
+        return float(np.hypot(np.hypot(max(abs(one - mean), abs(two - mean)), quarter - mean), tail))
 
     def _mean(self, f: Callable[[Floats], ArrayLike]) -> float:
         """Return the mean of f over the bulk."""
@@ -250,7 +263,7 @@ class Readings(ABC):
         """
         epsilon = as_positive("epsilon", epsilon, remedy="It keeps log(|λ| + ε) finite at zero.")
         as_choice("per", per, ("log", "lambda"))
-        return log_density(self, epsilon, per, num_points=num_points, kappa=kappa, grid=grid)
+        return on_grid(log_density(self, epsilon, per, num_points=num_points, kappa=kappa, grid=grid), grid)
 
     def density_of(
         self,
@@ -280,9 +293,10 @@ class Readings(ABC):
         1.0
         """
         edges = None if grid is None else edges_around(grid)
-        return pushed_density(
+        drawn = pushed_density(
             self, f=lambda x: apply_function(f, x), axis=axis, num_points=num_points, kappa=kappa, edges=edges
         )
+        return on_grid(drawn, grid)
 
     # -- sampling ------------------------------------------------------------------------------------------------
 
@@ -292,9 +306,11 @@ class Readings(ABC):
         n = self.bulk_dimension
         if self.probes == "given" or n == 0:
             return 0.0
-        one = 1.0 / (n + 1) if self.dtype.startswith("complex") else 2.0 / (n + 2)
+        one = 2.0 / (n + 2)
         if self.probes == "rademacher":
             one *= 1 + 2 / n  # an upper bound: Rademacher probes do not err on diagonal matrices
+        elif self.dtype.startswith("complex"):
+            one = 1.0 / (n + 1)
         return one / self.num_probes
 
     def _sampling_of_share(self, share: Floats) -> Floats:
@@ -307,6 +323,10 @@ class Readings(ABC):
         F = (F[1:] + F[:-1]) / 2
         # the mean of |z| for a normal z is √(2/π) of its standard deviation
         return float(np.sum(np.sqrt(2 / np.pi * self.sampling_variance * np.maximum(F * (1 - F), 0)) * np.diff(x)))
+
+
+def _power(p: int, x: Floats) -> Floats:
+    return x**p
 
 
 def _as_atoms(rule: Rule) -> Atoms:

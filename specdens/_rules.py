@@ -50,8 +50,6 @@ def cdf_error(rule: Rule, x: Floats) -> Floats:
     weight at most the share r²/(r² + d²) can lie beyond x (Cantelli; r the residual, d the distance). Where weights
     vary linearly from node to node the estimate errs by about 2 % of that, where they do not by up to 30 % more.
     """
-    if rule.exact:
-        return np.zeros(x.shape)
     last = rule.nodes.size - 1
     i = np.searchsorted(rule.nodes, x, side="right") - 1
     around = np.stack([rule.weights[np.clip(i + s, 0, last)] for s in (-1, 0, 1, 2)])

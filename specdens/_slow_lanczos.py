@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from specdens._as_operator import as_operator
 from specdens._block_run import BlockRun
-from specdens._errors import as_positive
+from specdens._errors import as_count, as_positive
 from specdens._fast_lanczos import steps_within
 from specdens._lanczos import Recurrence
 from specdens._measure import SpectralMeasure
 from specdens._monitor import Monitor
 from specdens._operators import Operator
-from specdens._probes import as_probes, start_block
+from specdens._probes import as_probes, describe_probes, start_block
 from specdens._vectors import Array
 
 _log = logging.getLogger("specdens")
@@ -104,10 +104,11 @@ def slow_lanczos(
     """
     started = time.perf_counter()
     A = as_operator(A)
+    seed = as_count("seed", seed, minimum=0)
     num_steps = steps_within(A, num_steps)
     kind, num_probes = as_probes(A, probes, num_probes)
     _check_memory(A, num_steps, as_positive("memory_limit", memory_limit))
-    settings = {"num_steps": num_steps, "num_probes": num_probes, "probes": kind, "seed": seed}
+    settings = {"num_steps": num_steps, "num_probes": num_probes, "probes": describe_probes(A, probes), "seed": seed}
     total = num_steps * num_probes + check
     with (monitor or Monitor()).stage("slow_lanczos", A, settings, total=total) as stage:
         run = BlockRun(

@@ -12,7 +12,7 @@ from specdens._as_operator import as_operator
 from specdens._eigenpairs import EigenPairs, check_finite, check_hermitian, denominators, warn_unconverged
 from specdens._errors import as_count, as_positive
 from specdens._monitor import Monitor, Stage
-from specdens._operators import Operator
+from specdens._operators import Operator, product_of_copy
 from specdens._probes import FIRST_EIGEN_PROBE, probe_block
 from specdens._vectors import Array
 
@@ -65,7 +65,8 @@ def subspace_iteration(
     [-10.0, 3.0]
     """
     A = as_operator(A)
-    rank = as_count("rank", rank, maximum=A.shape[0])
+    seed = as_count("seed", seed, minimum=0)
+    rank = as_count("rank", rank, maximum=A.bulk_dimension)
     num_iters = as_count("num_iters", num_iters)
     tol = as_positive("tol", tol)
     settings = {"rank": rank, "tol": tol, "seed": seed}
@@ -88,7 +89,7 @@ def _iterate(A: Operator, rank: int, num_iters: int, tol: float, seed: int, stag
         begun = {"iteration": partial(np.asarray, iteration), "AV": partial(vectors.to_host, AV)}
         stage.tick((iteration - 1) * rank, partial(dict, begun))
         Q = vectors.xp.linalg.qr(AV)[0]
-        AQ = A @ Q
+        AQ = product_of_copy(A.__matmul__, vectors, Q)
         theta, Y, largest = _rayleigh_ritz(A, Q, AQ, iteration * rank)
         V, AV = vectors.combine(Q, Y), vectors.combine(AQ, Y)
         residuals = _residual_norms(A, V, AV, theta) / denominators(theta, largest, vectors.eps)

@@ -92,6 +92,7 @@ def top_eigenpairs(
     """
     start = time.perf_counter()
     A = as_operator(A)
+    seed = as_count("seed", seed, minimum=0)
     n = A.bulk_dimension
     rank = as_count("rank", rank, maximum=n)
     as_choice("which", which, _WHICH)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from spectra import rotated
 
 import specdens as sd
-from specdens._operators import ReusedMemoryError
 
 
 def number_in(error) -> float:
@@ -151,10 +150,18 @@ def test_several_problems_are_all_named():
         sd.check_operator(operator(lambda x: np.roll(x, 1) + 1))
 
 
-def test_reused_memory_is_found():
+def test_an_operator_that_answers_from_one_buffer_passes():
     buffer = np.empty(50)
-    with pytest.raises(ReusedMemoryError, match="Return a new array each time"):
-        sd.check_operator(operator(lambda x: np.multiply(x, 2.0, out=buffer)))
+    report = sd.check_operator(operator(lambda x: np.multiply(x, np.arange(50.0), out=buffer)))
+    assert report.randomness == report.block_difference == 0
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_entries_whose_squares_leave_the_range_are_refused(scale):
+    with pytest.raises(
+        ValueError, match=r"entries of size \de.\d+, whose squares leave the range of float64. Scale it"
+    ):
+        sd.fast_lanczos(np.diag(np.linspace(1, 2, 60)) * scale)
 
 
 # -- the checks within fast_lanczos ------------------------------------------------------------------------------------

@@ -218,3 +218,23 @@ def test_arrays_that_did_not_change_are_carried_over(tmp_path):
     assert file.read_settings() == {"a": 2}
     np.testing.assert_array_equal(file.read("old"), np.arange(5))
     np.testing.assert_array_equal(np.load(tmp_path / "x.npz")["new"], np.arange(3))
+
+
+def test_other_start_vectors_are_refused(tmp_path):
+    first, second = np.eye(200)[0], np.eye(200)[1]
+    sd.fast_lanczos(MATRIX, num_steps=10, probes=first, monitor=sd.Monitor(checkpoint=tmp_path / "run.npz"))
+    with pytest.raises(ValueError, match=r"made with probes=given .*; asked for probes=given"):
+        sd.fast_lanczos(MATRIX, num_steps=10, probes=second, monitor=sd.Monitor(checkpoint=tmp_path / "run.npz"))
+
+
+def test_one_monitor_does_not_mix_two_operators(tmp_path):
+    monitor = sd.Monitor(checkpoint=tmp_path / "run.npz")
+    sd.fast_lanczos(MATRIX, num_steps=10, monitor=monitor)
+    with pytest.raises(ValueError, match="it belongs to another operator"):
+        sd.fast_lanczos(-MATRIX, num_steps=10, monitor=monitor)
+
+
+def test_more_probes_extend_a_checkpoint_of_the_front_door(tmp_path):
+    sd.spectral_density(MATRIX, num_probes=2, num_steps=20, checkpoint=tmp_path / "run.npz", seed=np.int64(3))
+    density = sd.spectral_density(MATRIX, num_probes=4, num_steps=20, checkpoint=tmp_path / "run.npz", seed=3)
+    assert density.measure.num_probes == 4

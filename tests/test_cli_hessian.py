@@ -97,6 +97,8 @@ def test_a_problem_that_raises_is_one_line_with_file_and_line(adapter, text, lin
         assert part in said
 
 
+# torch says it of itself, the first time that some of its derivatives are taken
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 def test_what_the_model_itself_raises_is_one_line_too():
     pytest.importorskip("specdens_torch")
     write_problem(
@@ -116,6 +118,7 @@ def test_what_the_model_itself_raises_is_one_line_too():
     assert line.startswith("Error: problem.py: dropout `1` (Dropout) is in training mode")
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 def test_a_network_of_ones_own():
     pytest.importorskip("specdens_torch")
     write_problem(

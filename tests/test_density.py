@@ -65,7 +65,7 @@ def test_a_narrow_grid_reports_what_fell_off_it():
 def test_the_cells_of_a_grid_meet_half_way():
     density = sd.fast_lanczos(diagonal(semicircle(100)), num_steps=5).density(grid=[-1.0, 0.0, 2.0])
     assert np.array_equal(density.edges, [-1.5, -0.5, 1.0, 3.0])
-    assert np.array_equal(density.grid, [-1.0, 0.25, 2.0])  # the centres of the cells
+    assert np.array_equal(density.grid, [-1.0, 0.0, 2.0])
 
 
 def test_the_cdf_of_a_density_is_that_of_what_is_drawn():

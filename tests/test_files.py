@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -264,6 +265,19 @@ def test_a_write_that_fails_leaves_the_former_file_and_nothing_else(tmp_path):
         raise RuntimeError("half way")
     assert path.read_text() == "former"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_full_disk_is_reported_with_the_name_of_the_file(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = measure_file(tmp_path)
+    content = path.read_bytes()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*measure.npz"):
+        measure_file(tmp_path)
+    assert os.listdir(tmp_path) == ["measure.npz"]
+    assert path.read_bytes() == content
 
 
 def test_a_write_goes_through_a_symbolic_link(tmp_path):

@@ -260,3 +260,23 @@ def test_the_atoms_of_an_exact_run_go_through_the_function():
     assert np.allclose(density.atoms.positions, [1.0, 4.0])  # in order, and those that meet are one
     assert density.cdf(1.5) == pytest.approx(1 / 3)
     assert density.cdf(4.0 + 1e-9) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("dtype", "outlier"), [("float32", 1e3), ("float32", 1e4), ("float64", 1e11)])
+def test_an_outlier_does_not_blur_the_count_of_a_bulk(dtype, outlier):
+    bulk = np.linspace(-1, 1, 4000)
+    value, stderr = sd.fast_lanczos(diagonal(np.append(bulk, outlier)).astype(dtype)).count(-0.3, 0.3)
+    assert value == pytest.approx(1200, abs=3 * stderr)
+    assert stderr < 60
+
+
+def test_eigenvalues_at_x_count_as_at_or_below_x():
+    measure = sd.fast_lanczos(diagonal(np.repeat([1.0, 2.0, 5.0], 100)))
+    assert measure.cdf(5.0) == pytest.approx(1.0)
+    assert measure.cdf_bounds(5.0)[0] == pytest.approx(1.0)
+
+
+def test_slow_convergence_shows_in_the_error_of_a_trace():
+    eigenvalues = 10 ** np.linspace(-12, 0, 4000)
+    value, stderr = sd.fast_lanczos(diagonal(eigenvalues), num_steps=200, num_probes=4).trace(np.log)
+    assert abs(value - np.sum(np.log(eigenvalues))) < 3 * stderr

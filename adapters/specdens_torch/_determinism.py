@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from specdens_torch._batches import mapped, tensors_in
+from specdens_torch._graphs import check_twice_differentiable
 
 _DROPOUTS = (nn.modules.dropout._DropoutNd, nn.RReLU)
 
@@ -98,6 +99,7 @@ def _differentiate_twice(module: nn.Module, args: Any, kwargs: Any) -> None:
             return
         total = sum((t * t).sum() for t in outputs)
         first = torch.autograd.grad(total, inputs, create_graph=True, allow_unused=True)
+        check_twice_differentiable(first)
         gradients = [g for g in first if g is not None and g.requires_grad]
         if gradients:
             torch.autograd.grad([(g * g).sum() for g in gradients], inputs, allow_unused=True)

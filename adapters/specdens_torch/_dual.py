@@ -57,7 +57,7 @@ class Dual(Operator):
             return
         self.mass = torch.cat([state.mass for state in states])
         self.sqrt_p = torch.cat([state.p for state in states]).sqrt()
-        self.labels = None if states[0].labels is None else torch.cat([state.labels for state in states])
+        self.labels: Any = None if states[0].labels is None else torch.cat([state.labels for state in states])
         self.active = torch.cat([state.omega for state in states]) > 0
 
     # -- the null space ------------------------------------------------------------------------------------------------
@@ -74,6 +74,8 @@ class Dual(Operator):
         means = self.primal.engine.means
         beta = self.mix.b2(width)
         a1, a2, b1, _ = (value > 0 for value in self.mix.parts)
+        # with unequal coefficients the null vectors are D^(-½) times these: left for the recurrence to find
+        even = len({*self.mix.parts[:3], *beta} - {0.0}) == 1
         bulk = 0
         for c in range(width):
             members = (self.active[:, 0] & (self.labels == c)).nonzero()[:, 0]
@@ -81,7 +83,7 @@ class Dual(Operator):
                 continue
             bulk += a1 + a2 + b1 * (width - 2) + (beta[c] > 0) * width * (len(members) - 1)
             basis = self._seen(members, c, means.weights[c], (a1, a2, b1, beta[c] > 0))
-            if basis is not None:
+            if even and basis is not None:
                 self._bases.append((members, basis))
                 bulk -= len(members) - basis.shape[1]
         return bulk

@@ -101,10 +101,8 @@ class Engine:
     def _measure(self) -> int:
         batch = self.batches.first
         shared = [*self.forward.leaves, *tensors_in(batch.raw)]
-        if self.budget <= 0:
-            return 0
         try:
-            return graph_bytes(lambda: self._graph(batch), shared) // max(1, batch.size) + 1
+            return graph_bytes(self._graph(batch), shared) // max(1, batch.size) + 1
         except RuntimeError as error:
             raise name_failure(
                 error, lambda: self.forward(self.forward.leaves, batch.raw), self.forward.model
@@ -190,22 +188,23 @@ class Engine:
                 self._direct(graph, task, kept=kept)
             for task, (table, beta) in zip(coupled, tables, strict=True):
                 u = task.jvps[number] if task.jvps else None
+                _ = graph.f  # brings the state along
                 graph.vjp(task.subset, self._back(graph.state, u, table, beta), task.sink)
         for task in tasks:
             task.sink.finish(task.factor)
 
     def _direct(self, graph: Graph, task: Task, *, kept: bool) -> None:
         """Add the product with the batch, which needs no other batch."""
-        curve: Callable[[Tensor], Tensor] | None = None
-        if task.mix.coupled:
-            curve = lambda u: self._within(graph.state, u, task.mix)  # noqa: E731
-        elif task.mix.has_g:
-            factor = task.mix.parts[0]
-            curve = graph.state.curvature if factor == 1.0 else lambda u: factor * graph.state.curvature(u)
-            _ = graph.state
+
+        def curve(u: Tensor) -> Tensor:  # the state is asked for late: outputs with a graph bring it along
+            if task.mix.coupled:
+                return self._within(graph.state, u, task.mix)
+            factor, product = task.mix.parts[0], graph.state.curvature(u)
+            return product if factor == 1.0 else factor * product
+
         if task.mix.h:
-            graph.hessian(task.subset, task.v, task.sink, curve, with_u=False)
-        elif curve is not None:
+            graph.hessian(task.subset, task.v, task.sink, curve if task.mix.has_g else None, with_u=False)
+        elif task.mix.has_g:
             u = graph.jvp(task.subset, task.v, self._route(graph, task, kept=kept), record=True)
             graph.vjp(task.subset, curve(u), task.sink)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -162,6 +164,7 @@ class Graph:
     def _forward_mode(self, subset: Subset, v: list[Tensor], *, record: bool) -> Tensor:
         tangents = dict(zip(subset.indices, v, strict=True))
         record = record and self._f is None
+        _load_forward_mode()
         with torch.set_grad_enabled(record), forward_ad.dual_level():
             leaves = [
                 forward_ad.make_dual(leaf if record else leaf.detach(), tangents[i]) if i in tangents else leaf
@@ -203,7 +206,34 @@ class Graph:
         return [g for g, _ in pairs if g is not None], [t for _, t in pairs]
 
 
-def graph_bytes(make: Callable[[], Graph], shared: Sequence[Tensor]) -> int:
+def check_twice_differentiable(tensors: Sequence[Tensor | None]) -> None:
+    """Raise if the graph behind tensors ends where a function was marked as differentiable once.
+
+    Torch puts a node there that raises, but leads nowhere: ``torch.autograd.grad`` never visits it, and what comes
+    through it would silently be missing.
+    """
+    nodes = [t.grad_fn for t in tensors if t is not None]
+    seen = set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node.name().endswith("Error"):
+            raise RuntimeError("a function marked with @once_differentiable has no second derivative.")
+        nodes += [following for following, _ in node.next_functions]
+
+
+@functools.cache
+def _load_forward_mode() -> None:
+    """Let torch load its decompositions, which it compiles in a way that it warns of itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with forward_ad.dual_level():
+            forward_ad.make_dual(torch.zeros(()), torch.zeros(()))
+
+
+def graph_bytes(graph: Graph, shared: Sequence[Tensor]) -> int:
     """Return the memory that the graph of a batch keeps, both backwards included, beyond what is there anyway."""
     seen = {t.untyped_storage()._cdata for t in shared}
     total = 0
@@ -217,7 +247,6 @@ def graph_bytes(make: Callable[[], Graph], shared: Sequence[Tensor]) -> int:
         return t
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-        graph = make()
-        if not any(g is not None for g in graph.g):
-            raise ValueError("the outputs must depend on the parameters in `params`; they do not")
+        gradient = graph.g
+    check_twice_differentiable(gradient)
     return total

@@ -39,6 +39,7 @@ Examples:
 @click.command("density", cls=Command, help=_HELP)
 @click.argument("matrix", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @run_options
+@checkpoint_option
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float64", "complex64", "complex128"]),
@@ -46,7 +47,6 @@ Examples:
 )
 @drawing_options
 @outputs_option
-@checkpoint_option
 @talk_options
 def density(
     matrix: Path,

@@ -68,9 +68,9 @@ def _operators(ctx: click.Context, param: click.Parameter, value: str) -> tuple[
     help=f"Comma-separated names: {', '.join(OPERATORS)}, and B2c:3 for the class 3.",
 )
 @run_options
+@checkpoint_option
 @drawing_options
 @outputs_option
-@checkpoint_option
 @talk_options
 def hessian(
     problem: Path,

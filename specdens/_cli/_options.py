@@ -60,11 +60,17 @@ class Run:
 
 
 _RUN = (
-    click.option("--method", type=click.Choice(METHODS), default="fast_lanczos", show_default=True),
+    click.option(
+        "--method",
+        type=click.Choice(METHODS),
+        default="fast_lanczos",
+        show_default=True,
+        help="Three vectors per probe; full reorthogonalisation; Chebyshev moments.",
+    ),
     click.option(
         "--steps",
         type=click.IntRange(1),
-        help="Products per probe.  [default: 128, or 2048 with --function log; never more than the dimension]",
+        help="Products per probe.  [default: 128, or 2048 with --function log; the dimension if less]",
     ),
     click.option("--probes", type=click.IntRange(1), default=1, show_default=True, help="Random start vectors."),
     click.option(
@@ -131,8 +137,8 @@ class Drawing:
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing was chosen."""
-        return all(getattr(self, field.name) is None for field in fields(self))
+        """Whether the front door's picture is the one that was asked for, on whichever axis."""
+        return all(choice is None for choice in (self.kernel, self.kappa, self.points, self.epsilon))
 
 
 _DRAWING = (

@@ -87,4 +87,4 @@ def _density(path: Path, drawing: Drawing) -> Density:
     drawing.check(getattr(measure, "method", "kpm"))
     if not isinstance(content, Density):
         return drawing.draw(content)
-    return content if drawing.is_default else drawing.redraw(content)
+    return content if drawing.is_default and not drawing.function else drawing.redraw(content)
