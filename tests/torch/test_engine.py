@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 
 import numpy as np
 import pytest
@@ -121,3 +122,26 @@ def test_train_and_test_data_are_two_curvatures():
     train, test = (sdt.Curvature(model, LOSS, (x[rows], y[rows])) for rows in (slice(0, 20), slice(20, 30)))
     both = sdt.Curvature(model, LOSS, (x, y))
     assert_close((20 * some(train.Hess) + 10 * some(test.Hess)) / 30, some(both.Hess))
+
+
+def test_without_a_cache_one_graph_is_alive_at_a_time(monkeypatch):
+    model, x, y = make()
+    curv = sdt.Curvature(model, LOSS, split(x, y, 10, 10, 10), cache="off")
+    engine = curv._engine
+    graphs, alive = [], []
+    make_graph = engine._graph
+
+    def recorded(batch):
+        alive.append(sum(graph() is not None and graph()._f is not None for graph in graphs))
+        graph = make_graph(batch)
+        graphs.append(weakref.ref(graph))
+        return graph
+
+    monkeypatch.setattr(engine, "_graph", recorded)
+    for route in ("forward", "double backward"):
+        engine.route = route
+        for name in FAMILY:
+            _ = getattr(curv, name) @ torch.ones(95, dtype=torch.float64)
+    # the last graph goes when the next takes its name, before that is evaluated
+    assert max(alive) <= 1
+    assert sum(graph() is not None for graph in graphs) == 0
