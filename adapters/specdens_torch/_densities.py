@@ -39,19 +39,18 @@ def _dual_is_shorter(A: CurvatureOperator) -> bool:
     mix = A.mix
     if mix.h or not mix.has_g or min(*mix.parts, *(mix.parts[3] + value for _, value in mix.classes)) < 0:
         return False
-    states = list(A.engine.states())
-    if not all(isinstance(state, SoftmaxState | DiagonalState) for state in states):
-        return False
-    return sum(state.num_rows * state.width for state in states) < A.shape[0]  # type: ignore[attr-defined]
+    length = 0
+    for state in A.engine.states():
+        if not isinstance(state, SoftmaxState | DiagonalState):
+            return False
+        length += state.num_rows * state.width
+    return length < A.shape[0]
 
 
 def lockstep_measures(
     operators: Sequence[CurvatureOperator], *, num_steps: int | None, num_probes: int, seed: int
 ) -> list[sd.SpectralMeasure]:
-    """Return one measure per operator; where graphs are not kept, all recurrences advance with one pass."""
-    first = operators[0]
-    if first.engine.keeps_all or len(operators) == 1:
-        return [sd.fast_lanczos(A, num_steps=num_steps, num_probes=num_probes, seed=seed) for A in operators]
+    """Return one measure per operator; all recurrences advance with the same passes over the data."""
     count = len(operators)
     together = sd.fast_lanczos(
         SideBySide(operators), num_steps=num_steps, num_probes=count * num_probes, seed=seed,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -20,28 +19,9 @@ from specdens_torch._memory import synchronize
 from specdens_torch._mix import ClassMeans, Mix, class_sums
 from specdens_torch._params import Subset
 from specdens_torch._states import State
+from specdens_torch._task import Task
 
 _log = logging.getLogger("specdens")
-
-
-@dataclass
-class Task:
-    """One product: which member of the family, with which vector, and where it goes."""
-
-    mix: Mix
-    subset: Subset
-    x: Tensor
-    out: Tensor
-    factor: float = 1.0
-    sums: Tensor | None = None
-    jvps: list[Tensor] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        if self.mix.h not in (0.0, 1.0):  # H comes with coefficient 1; the rest follows
-            self.factor = self.mix.h
-            self.mix = self.mix.times(1.0 / self.factor)
-        self.v = self.subset.tangents(self.x)
-        self.sink = Sink(self.subset, self.out)
 
 
 class Engine:
@@ -107,6 +87,15 @@ class Engine:
             raise name_failure(
                 error, lambda: self.forward(self.forward.leaves, batch.raw), self.forward.model
             ) from error
+
+    def value(self) -> float:
+        """Return the value of the loss over the data."""
+        self.refresh()
+        total = 0.0
+        with torch.no_grad():
+            for batch in self.batches:
+                total += float(self.loss.value(self.forward(self.forward.leaves, batch.raw), batch.target))
+        return total / float(self.divisor)
 
     # -- graphs ----------------------------------------------------------------------------------------------------
 
@@ -205,7 +194,7 @@ class Engine:
         if task.mix.h:
             graph.hessian(task.subset, task.v, task.sink, curve if task.mix.has_g else None, with_u=False)
         elif task.mix.has_g:
-            u = graph.jvp(task.subset, task.v, self._route(graph, task, kept=kept), record=True)
+            u = graph.jvp(task.subset, task.v, self._route(graph, task, kept=kept), record=not kept)
             graph.vjp(task.subset, curve(u), task.sink)
 
     def _gather(self, graph: Graph, task: Task, *, kept: bool) -> None:
@@ -230,6 +219,17 @@ class Engine:
         if u is not None:
             a = a + beta[state.labels] * state.differences(u)
         return state.back(state.mass * a)
+
+    def together(self, subset: Subset, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return Hx and Gx: one double backward per batch gives Hx and Jx, one backward JᵀSJx."""
+        self.refresh()
+        H, G = (Task(mix, subset, x, torch.empty_like(x)) for mix in (Mix(1.0), Mix()))
+        for graph, _ in self.graphs():
+            u = graph.hessian(subset, H.v, H.sink, None, with_u=True)
+            graph.vjp(subset, graph.state.curvature(u), G.sink)
+        H.sink.finish(1.0)
+        G.sink.finish(1.0)
+        return H.out, G.out
 
     # -- the faster way to Jv ----------------------------------------------------------------------------------------
 

@@ -12,11 +12,19 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
+from specdens_torch._convolution import FUNCTIONS, Wanted, convolution
+
 
 class _Substitutes(TorchFunctionMode):  # type: ignore[misc]
-    """Batch norm in eval mode as the affine map that it is: its second derivative is cheap, the kernel's is not."""
+    """Batch norm in eval mode as the affine map that it is, and convolutions, with cheaper second derivatives."""
+
+    def __init__(self, wanted: Wanted | None) -> None:
+        super().__init__()
+        self._wanted = wanted
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self._wanted is not None and func in FUNCTIONS:
+            return convolution(func, self._wanted, args, kwargs or {})
         if func is F.batch_norm:
             return _batch_norm(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
@@ -63,6 +71,7 @@ class Forward:
         self.model = model
         self._holder = _Holder(model, forward)
         self.selected = selected
+        self.wanted = Wanted()
         # cuDNN's recurrent kernels have no second derivative
         self._has_rnn = any(isinstance(module, nn.RNNBase) for module in model.modules())
         self.refresh()
@@ -83,9 +92,10 @@ class Forward:
         tensors = [*self.model.parameters(), *self.model.buffers()]
         return tuple((t.data_ptr() if not t.is_meta else id(t), t._version) for t in tensors)
 
-    def __call__(self, leaves: Sequence[Tensor], raw: Any) -> Tensor:
+    def __call__(self, leaves: Sequence[Tensor], raw: Any, *, dual: bool = False) -> Tensor:
+        """Return the outputs; `dual` says that the leaves carry tangents, for forward mode."""
         tensors = dict(zip(self._names, leaves, strict=True)) | self._held
-        with self._context():
+        with self._context(None if dual else self.wanted):
             output = torch.func.functional_call(self._holder, tensors, (raw,))
         if not isinstance(output, Tensor):
             raise TypeError(
@@ -95,7 +105,7 @@ class Forward:
         return output
 
     @contextlib.contextmanager
-    def _context(self) -> Iterator[None]:
+    def _context(self, wanted: Wanted | None) -> Iterator[None]:
         fast_path = torch.backends.mha.get_fastpath_enabled()
         with contextlib.ExitStack() as stack:
             torch.backends.mha.set_fastpath_enabled(False)
@@ -103,5 +113,5 @@ class Forward:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))  # the fused kernels have no second derivative
             if self._has_rnn:
                 stack.enter_context(torch.backends.cudnn.flags(enabled=False))
-            stack.enter_context(_Substitutes())
+            stack.enter_context(_Substitutes(wanted))
             yield

@@ -158,7 +158,11 @@ class Graph:
         outputs, cotangents = self._reached(subset, v)
         if not outputs:
             return torch.zeros_like(self.f)
-        (u,) = torch.autograd.grad(outputs, [self._r], cotangents, retain_graph=True)
+        self._forward.wanted.only_jvp = True
+        try:
+            (u,) = torch.autograd.grad(outputs, [self._r], cotangents, retain_graph=True)
+        finally:
+            self._forward.wanted.only_jvp = False
         return u
 
     def _forward_mode(self, subset: Subset, v: list[Tensor], *, record: bool) -> Tensor:
@@ -170,7 +174,7 @@ class Graph:
                 forward_ad.make_dual(leaf if record else leaf.detach(), tangents[i]) if i in tangents else leaf
                 for i, leaf in enumerate(self._forward.leaves)
             ]
-            f, u = forward_ad.unpack_dual(self._forward(leaves, self._batch.raw))
+            f, u = forward_ad.unpack_dual(self._forward(leaves, self._batch.raw, dual=True))
             if record:
                 self._set_outputs(f)
             elif self._state is None:

@@ -6,18 +6,14 @@ lives on the outputs is therefore computed in float64, and the entry that would 
 
 from __future__ import annotations
 
-import copy
-import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from specdens_torch._states import DiagonalState, GraphState, SoftmaxState, State, class_rows
-
-REDUCTIONS = ("mean", "sum")
 
 
 class OutputLoss(Protocol):
@@ -210,70 +206,6 @@ class PlainLoss:
             total = self._sum(leaf, target)
             (residual,) = torch.autograd.grad(total / divisor.to(total.dtype), leaf, create_graph=True)
         return GraphState(leaf, residual)
-
-
-# -- from what the user gives ------------------------------------------------------------------------------------
-
-
-def as_loss(loss: Any, reduction: str | None, count: Any) -> OutputLoss:
-    """Return the loss as a function of the outputs: a closed form where there is one."""
-    if reduction is not None and reduction not in REDUCTIONS:
-        raise ValueError(f"`reduction` must be one of {', '.join(REDUCTIONS)}; got {reduction!r}")
-    if not callable(loss):
-        raise TypeError(f"`loss` must be a function of (output, target) or a loss module; got {type(loss).__name__}")
-    known = None if count is not None else _closed_form(loss, reduction)
-    if known is not None:
-        return known
-    if isinstance(loss, nn.Module) and getattr(loss, "reduction", None) in REDUCTIONS and count is None:
-        return _unreduced(loss, reduction)
-    return PlainLoss(loss, reduction, count)
-
-
-def _closed_form(loss: Any, reduction: str | None) -> OutputLoss | None:
-    options: dict[str, Any] = {}
-    function = loss
-    if isinstance(loss, functools.partial) and not loss.args:
-        function, options = loss.func, dict(loss.keywords)
-    forward = getattr(type(loss), "forward", None)
-    if forward is nn.CrossEntropyLoss.forward:
-        names: tuple[str, ...] = ("weight", "ignore_index", "label_smoothing", "reduction")
-        function, options = F.cross_entropy, {name: getattr(loss, name) for name in names}
-    elif forward is nn.MSELoss.forward:
-        function, options = F.mse_loss, {"reduction": loss.reduction}
-    elif forward is nn.BCEWithLogitsLoss.forward:
-        names = ("weight", "pos_weight", "reduction")
-        function, options = F.binary_cross_entropy_with_logits, {name: getattr(loss, name) for name in names}
-    reduced = options.pop("reduction", "mean") if reduction is None else reduction
-    options.pop("reduction", None)
-    if function is F.cross_entropy and options.keys() <= {"weight", "ignore_index", "label_smoothing"}:
-        return CrossEntropy(
-            options.get("weight"), options.get("ignore_index", -100), options.get("label_smoothing", 0.0), reduced
-        )
-    if function is F.mse_loss and not options:
-        return SquaredError(reduced)
-    if function is F.binary_cross_entropy_with_logits and options.keys() <= {"weight", "pos_weight"}:
-        return BinaryCrossEntropy(options.get("weight"), options.get("pos_weight"), reduced)
-    return None
-
-
-def _unreduced(loss: nn.Module, reduction: str | None) -> OutputLoss:
-    """Return a loss module of torch as a function that returns one loss per element."""
-    plain = copy.copy(loss)
-    plain.reduction = "none"
-    reduced = loss.reduction if reduction is None else reduction
-
-    def function(output: Tensor, target: Any) -> Tensor:
-        losses = plain(output, target)
-        with torch.no_grad():
-            mine, theirs = losses.mean() if loss.reduction == "mean" else losses.sum(), loss(output, target)
-        if not mine.is_meta and not torch.allclose(mine, theirs, rtol=1e-4):
-            raise ValueError(
-                f"`loss` {type(loss).__name__} does not average over its elements, so that batches cannot be combined. "
-                "Give a function that returns one loss per example, or count="
-            )
-        return losses
-
-    return PlainLoss(function, reduced, None)
 
 
 def _number(like: Tensor, value: Any) -> Tensor:

@@ -100,7 +100,9 @@ class ClassMeans:
     def table(self, sums: Tensor, mix: Mix) -> tuple[Tensor, Tensor]:
         """Return M and β such that the component's coefficients are ω p (β_y a + M_y), for sums Σ ω p a per class."""
         a1, a2, b1, _ = mix.parts
-        beta = torch.tensor(mix.b2(self.num_classes), dtype=torch.float64).to(sums.device, non_blocking=True)[:, None]
+        beta = torch.full_like(sums[:, :1], mix.parts[3])
+        for c, value in mix.classes:  # on the device: nothing is sent there
+            beta[c] += value
         mean = _ratio(sums, self.weights)
         off = _ratio(sums.masked_fill(self._diagonal, 0.0).sum(1), self._off.sum(1))[:, None]
         table = (a1 - b1) * off + (b1 - beta) * mean

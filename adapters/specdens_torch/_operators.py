@@ -12,9 +12,10 @@ from torch import Tensor
 
 from specdens._operators import Operator
 from specdens._vectors import vectors_like
-from specdens_torch._engine import Engine, Task
+from specdens_torch._engine import Engine
 from specdens_torch._mix import Mix
 from specdens_torch._params import Subset, vector_dtype
+from specdens_torch._task import Task
 
 if TYPE_CHECKING:
     from specdens_torch._dual import Dual

@@ -1,0 +1,31 @@
+"""One product, to be done in passes over the batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from specdens_torch._graphs import Sink
+from specdens_torch._mix import Mix
+from specdens_torch._params import Subset
+
+
+@dataclass
+class Task:
+    """One product: which member of the family, with which vector, and where it goes."""
+
+    mix: Mix
+    subset: Subset
+    x: Tensor
+    out: Tensor
+    factor: float = 1.0
+    sums: Tensor | None = None
+    jvps: list[Tensor] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.mix.h not in (0.0, 1.0):  # H comes with coefficient 1; the rest follows
+            self.factor = self.mix.h
+            self.mix = self.mix.times(1.0 / self.factor)
+        self.v = self.subset.tangents(self.x)
+        self.sink = Sink(self.subset, self.out)
