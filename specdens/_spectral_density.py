@@ -94,7 +94,9 @@ def spectral_density(
     as_choice("method", method, METHODS)
     as_count("num_probes", num_probes)
     as_count("rank", rank, minimum=0, maximum=operator.bulk_dimension)
-    if function is not None and function != "log" and not callable(function):
+    if num_steps is not None and operator.bulk_dimension > rank:
+        as_count("num_steps", num_steps, maximum=operator.bulk_dimension - rank, limit="the dimension less the rank")
+    if not (function is None or callable(function) or (isinstance(function, str) and function == "log")):
         raise ValueError(f'`function` must be None, "log" or a function; got {function!r}')
     if tol is not None:
         as_positive("tol", tol)

@@ -176,3 +176,15 @@ def test_more_pairs_than_dimensions_cannot_be_deflated():
     pairs = sd.top_eigenpairs(A, rank=2)
     with pytest.raises(ValueError, match=r"`pairs` must have at most 1 eigenpairs, the dimension; got 2"):
         sd.deflate(sd.deflate(A, pairs), pairs)
+
+
+def test_too_many_steps_are_refused_before_any_product():
+    A = sd.Counted(np.diag(np.arange(1.0, 51.0)))
+    with pytest.raises(ValueError, match=r"`num_steps` must be at most the dimension less the rank \(48\); got 49"):
+        sd.spectral_density(A, rank=2, num_steps=49)
+    assert A.num_products == 0
+
+
+def test_an_array_is_not_a_function():
+    with pytest.raises(ValueError, match='`function` must be None, "log" or a function'):
+        sd.spectral_density(np.eye(3), function=np.ones(3))
