@@ -95,7 +95,8 @@ def spectral_density(
     as_count("num_probes", num_probes)
     as_count("rank", rank, minimum=0, maximum=operator.bulk_dimension)
     if num_steps is not None and operator.bulk_dimension > rank:
-        as_count("num_steps", num_steps, maximum=operator.bulk_dimension - rank, limit="the dimension less the rank")
+        limit = "the dimension less the rank" if rank else "the dimension"
+        as_count("num_steps", num_steps, maximum=operator.bulk_dimension - rank, limit=limit)
     if not (function is None or callable(function) or (isinstance(function, str) and function == "log")):
         raise ValueError(f'`function` must be None, "log" or a function; got {function!r}')
     if tol is not None:
