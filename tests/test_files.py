@@ -304,8 +304,9 @@ def test_a_folder_is_not_a_file(tmp_path):
 def test_nothing_is_pickled(tmp_path):
     path = measure_file(tmp_path)
     with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+        arrays = [np.lib.format.read_array(io.BytesIO(archive.read(name))) for name in archive.namelist()]
+    assert arrays
+    assert not any(array.dtype.hasobject for array in arrays)
 
 
 # -- CSV ------------------------------------------------------------------------------------------------------------
