@@ -11,6 +11,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
+from specdens_torch._loaders import Digest, check_indices, check_second_pass, digest, has_indices, is_fixed, is_iterator
+from specdens_torch._memory import gib
+from specdens_torch._nests import mapped, tensors_in
+from specdens_torch._random_state import generators_kept, random_state_kept
+
 _log = logging.getLogger("specdens")
 
 TARGET_KEYS = ("labels", "label", "targets", "target", "y")
@@ -33,36 +38,57 @@ class Batch:
 class Batches:
     """A data set as batches that come in the same order with the same content, as often as needed."""
 
-    def __init__(self, data: Any, device: Any, *, keep: bool | None, budget: int) -> None:
+    def __init__(self, data: Any, device: Any, *, keep: bool | None, budget: int, check: bool = True) -> None:
         self.device = device
         self._data = _as_batches(data)
-        self.kept: list[Batch] | None = []
+        self.kept: list[Batch] | None = None if keep is False else []
         self.sizes: list[int] = []
         self.num_bytes = 0
-        self._sums: list[tuple[float, ...]] = []
-        if keep is False:
-            self.kept = None
+        with random_state_kept(device), generators_kept(self._data):
+            check = check and not is_fixed(self._data)
+            digests = self._read(keep, budget, check=check)
+            if check:
+                self._check(digests)
+        done = "streamed from the loader" if self.kept is None else "read once and kept"
+        _log.info("%d batches, %s: %s", len(self.sizes), gib(self.num_bytes), done)
+
+    def _read(self, keep: bool | None, budget: int, *, check: bool) -> list[Digest]:
+        """Read all batches, keep them if they fit, and return what a second pass is to be compared with."""
+        digests = []
         for raw in self._data:
-            self._read(raw, keep, budget)
+            self.num_bytes += sum(t.numel() * t.element_size() for t in tensors_in(raw))
+            batch = _as_batch(raw)
+            self.sizes.append(batch.size)
+            if check:
+                digests.append(_digest(batch))
+            if keep is None and self.num_bytes > budget:
+                self.kept = None
+            if self.kept is not None:
+                self.kept.append(_as_batch(self._moved(raw)))
         if not self.sizes:
             raise ValueError("`data` must have at least one batch; got none. An iterator can be read only once.")
-        if self.kept is None:
-            _log.info("%d batches, %s: streamed from the loader", len(self.sizes), gib(self.num_bytes))
-            self._check_second_pass()
-        else:
-            _log.info("%d batches, %s: read once and kept", len(self.sizes), gib(self.num_bytes))
+        return digests
 
-    def _read(self, raw: Any, keep: bool | None, budget: int) -> None:
-        self.num_bytes += sum(t.numel() * t.element_size() for t in tensors_in(raw))
-        batch = _as_batch(raw)
-        self.sizes.append(batch.size)
-        self._sums.append(_checksum(raw))
-        if self.kept is None:
+    def _check(self, digests: list[Digest]) -> None:
+        """Refuse a loader that would give other data next time, before anything expensive."""
+        streamed = self.kept is None
+        if streamed and is_iterator(self._data):
+            raise ValueError(
+                f"`data` takes {gib(self.num_bytes)}, too much to keep, and is an iterator, which can be read only "
+                "once. Give a DataLoader or a list, or keep_data=True."
+            )
+        if is_iterator(self._data):
             return
-        if keep is None and self.num_bytes > budget:
-            self.kept = None
+        if streamed and isinstance(getattr(self._data, "sampler", None), RandomSampler):
+            raise ValueError(
+                "`data` is a DataLoader that shuffles, and its batches are streamed: every product would see other "
+                "batches. Make it with shuffle=False, or keep the batches with keep_data=True."
+            )
+        if not streamed and has_indices(self._data):
+            check_indices(self._data)
         else:
-            self.kept.append(_as_batch(self._moved(raw)))
+            again = [_digest(_as_batch(raw)) for raw in self._data]
+            check_second_pass(digests, again, streamed=streamed)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -71,7 +97,9 @@ class Batches:
         if self.kept is not None:
             yield from self.kept
         else:
-            for raw in self._data:
+            with random_state_kept(self.device):  # a DataLoader draws a seed for its workers
+                iterator = iter(self._data)
+            for raw in iterator:
                 yield _as_batch(self._moved(raw))
 
     @property
@@ -92,34 +120,6 @@ class Batches:
 
         return mapped(move, raw)
 
-    def _check_second_pass(self) -> None:
-        """Read a streamed loader again, before anything expensive: the same data must come in the same order."""
-        if iter(self._data) is self._data:
-            raise ValueError(
-                f"`data` takes {gib(self.num_bytes)}, too much to keep, and is an iterator, which can be read only "
-                "once. Give a DataLoader or a list, or keep_data=True."
-            )
-        sampler = getattr(self._data, "sampler", None)
-        if isinstance(sampler, RandomSampler):
-            raise ValueError(
-                "`data` is a DataLoader that shuffles, and its batches are streamed: every product would see other "
-                "batches. Make it with shuffle=False, or keep the batches with keep_data=True."
-            )
-        again = [_checksum(raw) for raw in self._data]
-        if again == self._sums:
-            return
-        if _close_totals(again, self._sums):
-            cause, remedy = "the same data in another order: the loader shuffles", "Set shuffle=False"
-        elif [s[-1] for s in again] == [s[-1] for s in self._sums]:
-            cause = "the same targets with other inputs: the loader augments its data"
-            remedy = "Switch random transforms off"
-        else:
-            cause, remedy = "different data", "Make the loader give the same data every time"
-        raise ValueError(
-            f"`data` gave {cause} on a second pass, and its batches are streamed. {remedy}, or keep the batches with "
-            "keep_data=True."
-        )
-
 
 def default_forward(model: Callable[..., Any], raw: Any) -> Any:
     """Call the model with all of a batch but the targets: positional for tuples, by name for dicts."""
@@ -130,39 +130,6 @@ def default_forward(model: Callable[..., Any], raw: Any) -> Any:
     else:
         output = model(*raw[:-1])
     return getattr(output, "logits", output)
-
-
-def tensors_in(raw: Any) -> Iterator[Tensor]:
-    """Return the tensors in a nest of dicts, tuples and lists."""
-    if isinstance(raw, Tensor):
-        yield raw
-    elif isinstance(raw, Mapping):
-        for value in raw.values():
-            yield from tensors_in(value)
-    elif isinstance(raw, list | tuple):
-        for value in raw:
-            yield from tensors_in(value)
-
-
-def mapped(function: Callable[[Tensor], Tensor], raw: Any) -> Any:
-    """Return the same nest with the function applied to every tensor."""
-    if isinstance(raw, Tensor):
-        return function(raw)
-    if isinstance(raw, Mapping):
-        return {key: mapped(function, value) for key, value in raw.items()}
-    if isinstance(raw, tuple) and hasattr(raw, "_fields"):
-        return type(raw)(*(mapped(function, value) for value in raw))
-    if isinstance(raw, list | tuple):
-        return type(raw)(mapped(function, value) for value in raw)
-    return raw
-
-
-def gib(num_bytes: float) -> str:
-    """Return a number of bytes in words."""
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if num_bytes >= size:
-            return f"{num_bytes / size:.3g} {unit}"
-    return f"{num_bytes:.0f} B"
 
 
 def _as_batches(data: Any) -> Iterable[Any]:
@@ -195,14 +162,8 @@ def _target_key(raw: Mapping[str, Any]) -> str | None:
     return next((key for key in TARGET_KEYS if key in raw), None)
 
 
-def _checksum(raw: Any) -> tuple[float, ...]:
-    return tuple(0.0 if t.is_meta else float(t.sum(dtype=torch.float64)) for t in tensors_in(raw))
-
-
-def _close_totals(first: list[tuple[float, ...]], second: list[tuple[float, ...]]) -> bool:
-    """Return whether two passes saw the same data, whatever its order: rounding apart, the same sums."""
-    totals = [[sum(column) for column in zip(*sums, strict=True)] for sums in (first, second)]
-    size = max((abs(x) for sums in second for x in sums), default=0.0) * max(1, len(second))
-    return len(totals[0]) == len(totals[1]) and all(
-        abs(a - b) <= 1e-9 * max(size, 1.0) for a, b in zip(*totals, strict=True)
-    )
+def _digest(batch: Batch) -> Digest:
+    raw = batch.raw
+    if isinstance(raw, Mapping):
+        return digest({key: value for key, value in raw.items() if key != _target_key(raw)}, batch.target)
+    return digest(raw[:-1], raw[-1])

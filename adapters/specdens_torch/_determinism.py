@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from specdens_torch._batches import mapped, tensors_in
 from specdens_torch._graphs import check_twice_differentiable
+from specdens_torch._nests import mapped, tensors_in
 
 _DROPOUTS = (nn.modules.dropout._DropoutNd, nn.RReLU)
 
@@ -122,15 +122,3 @@ def _recorded(model: nn.Module) -> Iterator[list[tuple[str, nn.Module, Any, Any,
     finally:
         for handle in handles:
             handle.remove()
-
-
-@contextlib.contextmanager
-def random_state_kept(device: Any) -> Iterator[None]:
-    """Leave the random state of the host and of the device as it was."""
-    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    if accelerator is not None and device.type == accelerator.type:
-        with torch.random.fork_rng(devices=[device], device_type=device.type):
-            yield
-    else:
-        with torch.random.fork_rng(devices=[]):
-            yield

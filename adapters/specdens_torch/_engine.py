@@ -10,14 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specdens_torch._batches import Batches, gib, tensors_in
-from specdens_torch._determinism import check_modules, check_repeats, name_failure, random_state_kept
+from specdens_torch._batches import Batches
+from specdens_torch._determinism import check_modules, check_repeats, name_failure
 from specdens_torch._forward import Forward
 from specdens_torch._graphs import Graph, Sink, Slot, graph_bytes
 from specdens_torch._losses import OutputLoss, PlainLoss
-from specdens_torch._memory import synchronize
+from specdens_torch._memory import gib, synchronize
 from specdens_torch._mix import ClassMeans, Mix, class_sums
+from specdens_torch._nests import tensors_in
 from specdens_torch._params import Subset
+from specdens_torch._random_state import random_state_kept
 from specdens_torch._states import State
 from specdens_torch._task import Task
 

@@ -41,3 +41,11 @@ def synchronize(device: Any) -> None:
     module: Any = None if device.type == "meta" else torch.get_device_module(device)
     if hasattr(module, "synchronize"):
         module.synchronize()
+
+
+def gib(num_bytes: float) -> str:
+    """Return a number of bytes in words."""
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if num_bytes >= size:
+            return f"{num_bytes / size:.3g} {unit}"
+    return f"{num_bytes:.0f} B"

@@ -12,13 +12,13 @@ import specdens as sd
 from specdens._errors import as_count
 from specdens_torch import _mix
 from specdens_torch._as_loss import as_loss
-from specdens_torch._batches import Batches, default_forward, gib
+from specdens_torch._batches import Batches, default_forward
 from specdens_torch._classes import ClassSpectrum, ClassTraces, class_spectrum, class_traces
 from specdens_torch._densities import layer_groups, lockstep_measures, measure_by_dual
 from specdens_torch._engine import Engine
 from specdens_torch._forward import Forward
 from specdens_torch._losses import CrossEntropy
-from specdens_torch._memory import available_bytes, cache_budget
+from specdens_torch._memory import available_bytes, cache_budget, gib
 from specdens_torch._operators import CurvatureOperator
 from specdens_torch._params import Subset, select, subset_of
 
@@ -41,7 +41,10 @@ class Curvature:
         (output, target) that returns one loss per example.
     data
         A ``DataLoader`` or any iterable of batches, or one batch (x, y). A batch is a tuple (inputs, …, targets) or a
-        dict with its targets under "labels", "label", "targets", "target" or "y".
+        dict with its targets under "labels", "label", "targets", "target" or "y". A loader that shuffles is welcome
+        where its batches are kept: all that is computed are sums over examples, whatever their order. One that
+        augments its data, drops random examples or draws them anew is refused, since every run would be that of
+        another data set; ``list(loader)`` takes what one pass gives.
     params
         Names, glob patterns, modules or parameters, or several of these; by default all that require gradients.
     forward
@@ -55,7 +58,9 @@ class Curvature:
     keep_data
         Whether to keep the batches: by default where they fit in half of the free memory; they are streamed otherwise.
     check
-        Whether to check that the outputs are deterministic, with two passes of the first batch.
+        Whether to check that the outputs are deterministic, with two passes of the first batch, and that the loader
+        gives the same data again: by its indices and a few examples where it reads a data set by index and its batches
+        are kept, by a second pass otherwise.
 
     Notes
     -----
@@ -99,7 +104,7 @@ class Curvature:
         device = next(iter(selected.values())).device
         output_loss = as_loss(loss, reduction, count)
         budget = cache_budget(cache, device)
-        batches = Batches(data, device, keep=keep_data, budget=available_bytes(device) // 2)
+        batches = Batches(data, device, keep=keep_data, budget=available_bytes(device) // 2, check=check)
         self._engine = Engine(
             Forward(model, forward or default_forward, selected), output_loss, batches, budget=budget, check=check
         )

@@ -8,9 +8,8 @@ import pytest
 import specdens_torch as sdt
 import torch
 import torch.nn.functional as F
-from cases import assert_close, dense_hessian, make, some, split
+from cases import assert_close, make, some, split
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 LOSS = nn.CrossEntropyLoss()
 
@@ -47,76 +46,6 @@ def test_noise_that_no_flag_shows_is_found_by_running_twice():
     with pytest.raises(ValueError, match="different outputs for the same batch twice: `1` is the first module"):
         sdt.Curvature(nn.Sequential(model, Noisy()), LOSS, (x, y))
     assert torch.equal(state, torch.get_rng_state())
-
-
-# -- loaders -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_shuffling_loader_is_read_once_and_kept():
-    model, x, y = make()
-    loader = DataLoader(TensorDataset(x, y), batch_size=7, shuffle=True)
-    curv = sdt.Curvature(model, LOSS, loader)
-    assert_close(some(curv.Hess), some(dense_hessian(model, lambda: LOSS(model(x), y))))
-    assert "5 batches kept" in repr(curv)
-
-
-def test_a_shuffling_loader_cannot_be_streamed():
-    model, x, y = make()
-    loader = DataLoader(TensorDataset(x, y), batch_size=7, shuffle=True)
-    with pytest.raises(ValueError, match=r"shuffles, and its batches are streamed.*shuffle=False"):
-        sdt.Curvature(model, LOSS, loader, keep_data=False)
-
-
-class Changing:
-    """A loader that changes from pass to pass."""
-
-    def __init__(self, batches, change):
-        self.batches, self.change, self.passes = batches, change, 0
-
-    def __iter__(self):
-        self.passes += 1
-        return iter(self.change(self.batches, self.passes))
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        (lambda b, k: b if k == 1 else b[::-1], "in another order: the loader shuffles.*shuffle=False"),
-        (lambda b, k: [(x + k, y) for x, y in b], "the loader augments its data.*random transforms off"),
-        (lambda b, k: [(x + k, (y + k) % 3) for x, y in b], "different data on a second pass"),
-        (lambda b, k: b[k - 1 :], "different data on a second pass"),
-    ],
-    ids=["shuffles", "augments", "differs", "shrinks"],
-)
-def test_a_streamed_loader_must_repeat_itself(change, match):
-    model, x, y = make()
-    data = Changing(split(x, y, 20, 9, 1), change)
-    with pytest.raises(ValueError, match=match):
-        sdt.Curvature(model, LOSS, data, keep_data=False)
-
-
-def test_a_streamed_loader_gives_the_same_products():
-    model, x, y = make()
-    data = DataLoader(TensorDataset(x, y), batch_size=7)
-    curv = sdt.Curvature(model, LOSS, data, keep_data=False)
-    expected = sdt.Curvature(model, LOSS, (x, y))
-    assert "streamed" in repr(curv)
-    for name in ("Hess", "G", "H", "A1", "B2"):
-        assert_close(some(getattr(curv, name)), some(getattr(expected, name)))
-
-
-def test_bad_data_is_refused_in_words():
-    model, x, y = make()
-    with pytest.raises(ValueError, match="can be read only once"):
-        sdt.Curvature(model, LOSS, iter([(x, y)]), keep_data=False)
-    with pytest.raises(ValueError, match="`data` must have at least one batch"):
-        sdt.Curvature(model, LOSS, [])
-    with pytest.raises(TypeError, match="Wrap it in a DataLoader"):
-        sdt.Curvature(model, LOSS, TensorDataset(x, y))
-    with pytest.raises(TypeError, match=r"tuples .* or dicts; got Tensor"):
-        sdt.Curvature(model, LOSS, [x, y, y])
-    with pytest.raises(TypeError, match="`data` must be a DataLoader"):
-        sdt.Curvature(model, LOSS, 3)
 
 
 def test_other_bad_arguments_are_refused_in_words():
