@@ -6,6 +6,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import array_api_compat as aac
@@ -98,6 +99,29 @@ class Operator(ABC):
         """Return the product with an x that lies in that subspace."""
         return self @ x
 
+    def cheaper_form(self) -> CheaperForm | None:
+        """Return an operator with the same spectrum that costs less: `spectral_density` asks, uses it and says so."""
+        return None
+
+    fills_given_memory = False
+    """Whether `three_term` writes its result into `out`."""
+
+    def three_term(
+        self,
+        v: Array,
+        v_prev: Array | None,
+        *,
+        a: Array = None,
+        b: Array = None,
+        c: Array = None,
+        out: Array | None = None,
+    ) -> tuple[Array, Array, Array]:
+        """Return w = a A v + b v + c v_prev within that subspace, ⟨v, w⟩ and ⟨w, w⟩; see `Vectors.three_term`.
+
+        An operator that can do so in one pass with its product does, into the memory `out`.
+        """
+        return self.vectors.three_term(self.apply_within(v), v, v_prev, a=a, b=b, c=c)
+
     @abstractmethod
     def apply(self, x: Array) -> Array:
         """Return the product with x, as the operator behind gives it."""
@@ -163,6 +187,19 @@ class Operator(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.shape[0]}, dtype={self.vectors.name}, device={self.device})"
+
+
+@dataclass(frozen=True)
+class CheaperForm:
+    """An operator with the spectrum of another, its known atoms included, on vectors that cost less."""
+
+    operator: Operator
+    note: str
+    """What it is, in words, for the log and for the notes of a density."""
+    full_steps: int
+    """The number of steps up to which full reorthogonalisation costs next to nothing."""
+    lift: Callable[[Any], Any]
+    """From its eigenpairs to those of the operator that it stands for."""
 
 
 def _combination(*terms: tuple[float, Any]) -> Operator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
@@ -23,6 +24,8 @@ from specdens._monitor import Monitor, Progress
 from specdens._operators import Operator
 from specdens._slow_lanczos import slow_lanczos
 from specdens._top_eigenpairs import top_eigenpairs
+
+_log = logging.getLogger("specdens")
 
 METHODS = ("fast_lanczos", "slow_lanczos", "kpm")
 DEFAULT_LOG_STEPS = 2048
@@ -80,6 +83,12 @@ def spectral_density(
     Density
         With its measure, from which any other picture can be drawn without a further product.
 
+    Notes
+    -----
+    An operator may know a cheaper one with the same spectrum (`Operator.cheaper_form`: the dual of a Gauss–Newton
+    matrix). That is then used, with full reorthogonalisation where its vectors are short, and the density's notes and
+    the log (logger "specdens") say so.
+
     Examples
     --------
     >>> import numpy as np, specdens as sd
@@ -105,20 +114,30 @@ def spectral_density(
         raise ValueError(f'`tol` needs method="fast_lanczos", whose runs can be extended; got {method!r}')
     if max_products is not None and tol is None:
         raise ValueError("`max_products` must come with `tol`: without it num_steps × num_probes products are made")
+    form = operator.cheaper_form()
+    if form is not None and rank <= form.operator.bulk_dimension:
+        operator = form.operator
+        num_steps = None if num_steps is None else min(num_steps, max(1, operator.bulk_dimension - rank))
+        _log.info("%s", form.note)
+    else:
+        form = None
     monitor = Monitor(progress=progress, checkpoint=checkpoint, checkpoint_interval=checkpoint_interval)
     pairs = top_eigenpairs(operator, rank=rank, seed=seed, monitor=monitor) if rank else None
     if pairs is not None:
         operator = deflate(operator, pairs)
     default = DEFAULT_LOG_STEPS if function == "log" and tol is None else DEFAULT_STEPS
     num_steps = steps_within(operator, num_steps, default) if operator.bulk_dimension else 0
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = () if form is None else (form.note,)
+    if form is not None and method == "fast_lanczos" and tol is None and num_steps <= form.full_steps:
+        method = "slow_lanczos"
     measure: SpectralMeasure | ChebyshevMoments
     if tol is not None:
         measure, note = lanczos_to_tolerance(operator, tol, max_products, num_steps, num_probes, seed, monitor)
-        notes = (note,)
+        notes += (note,)
     else:
         measure = _measure(operator, method, num_steps, num_probes, seed, monitor)
-    return replace(_draw(measure, function), outliers=pairs, notes=notes)
+    outliers = form.lift(pairs) if form is not None and pairs is not None else pairs
+    return replace(_draw(measure, function), outliers=outliers, notes=notes)
 
 
 def _measure(

@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from torch import Tensor
+
 import specdens as sd
+from specdens._operators import CheaperForm, Operator
+from specdens_torch._dual import dual_form
 from specdens_torch._operators import CurvatureOperator, SideBySide
-from specdens_torch._states import DiagonalState, SoftmaxState
-
-_log = logging.getLogger("specdens")
-
-# Full reorthogonalisation keeps all vectors; beyond this the dual runs without it.
-_BASIS_BYTES = 2**30
 
 
-def measure_by_dual(
-    A: CurvatureOperator, dual: bool | None, num_steps: int | None, num_probes: int, seed: int
-) -> tuple[sd.SpectralMeasure, str] | None:
-    """Return the measure of the dual and a note, or None where the operator itself is to be used."""
-    if dual is False or (dual is None and not _dual_is_shorter(A)):
-        return None
-    D = A.dual()
-    steps = min(128 if num_steps is None else num_steps, D.bulk_dimension)
-    full = (steps + 3) * D.shape[0] * 8 <= _BASIS_BYTES
-    run: Any = sd.slow_lanczos if full else sd.fast_lanczos
-    note = (
-        f"by the dual of {A.mix}: vectors of {D.shape[0]} entries instead of {A.shape[0]}, "
-        f"{'with full' if full else 'without'} reorthogonalisation, and an exact atom at zero"
-    )
-    _log.info("%s", note)
-    return run(D, num_steps=steps or None, num_probes=num_probes, seed=seed), note
+class _Chosen(Operator):
+    """An operator for which it is settled whether its dual is used."""
+
+    def __init__(self, A: CurvatureOperator, form: CheaperForm | None) -> None:
+        super().__init__(A.shape[0], A.vectors)
+        self.A, self.form = A, form
+        self.has_block_products = A.has_block_products
+
+    def apply(self, x: Tensor) -> Tensor:
+        return self.A @ x
+
+    def cheaper_form(self) -> CheaperForm | None:
+        return self.form
 
 
-def _dual_is_shorter(A: CurvatureOperator) -> bool:
-    mix = A.mix
-    if mix.h or not mix.has_g or min(*mix.parts, *(mix.parts[3] + value for _, value in mix.classes)) < 0:
-        return False
-    length = 0
-    for state in A.engine.states():
-        if not isinstance(state, SoftmaxState | DiagonalState):
-            return False
-        length += state.num_rows * state.width
-    return length < A.shape[0]
+def with_dual(A: CurvatureOperator, dual: bool | None) -> Operator:
+    """Return the operator with its dual for the front door to use, without it, or as the operator decides."""
+    if dual is None:
+        return A
+    return _Chosen(A, dual_form(A.dual()) if dual else None)
 
 
 def lockstep_measures(

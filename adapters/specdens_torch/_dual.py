@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+import specdens as sd
 from specdens._atoms import Atoms
-from specdens._operators import Operator
-from specdens._vectors import vectors_like
+from specdens._eigenpairs import denominators
+from specdens._operators import CheaperForm, Operator
 from specdens_torch._mix import Mix, class_sums
 from specdens_torch._operators import CurvatureOperator
+from specdens_torch._params import curvature_vectors
 from specdens_torch._states import DiagonalState, SoftmaxState
+
+# Full reorthogonalisation keeps all vectors; beyond this the dual runs without it.
+_BASIS_BYTES = 2**30
 
 
 class Dual(Operator):
@@ -28,8 +34,8 @@ class Dual(Operator):
         self._check_signs()
         self._collect(list(primal.engine.states()))
         rows, width = self.shape_of_rows
-        device = primal.engine.batches.device
-        super().__init__(rows * width, vectors_like(torch.empty(0, dtype=torch.float64, device=device)))
+        vectors = curvature_vectors(primal.subset.dtypes, torch.float64, primal.engine.batches.device)
+        super().__init__(rows * width, vectors)
         self._bulk = self._find_null_space()
         if self._bulk >= primal.shape[0]:
             raise ValueError(
@@ -38,8 +44,7 @@ class Dual(Operator):
             )
 
     def _check_signs(self) -> None:
-        coefficients = (*self.mix.parts, *(self.mix.parts[3] + value for _, value in self.mix.classes))
-        if self.mix.h or min(coefficients) < 0 or not self.mix.has_g:
+        if not _is_positive(self.mix):
             raise ValueError(
                 f"dual() must be asked of G or a sum of its components with coefficients of at least 0; got {self.mix}"
             )
@@ -127,6 +132,8 @@ class Dual(Operator):
         return x
 
     def _projected(self, z: Tensor) -> Tensor:
+        if not self.is_softmax:
+            return z
         z = z * self.active
         if not self.mix.coupled:
             for _ in range(2):  # twice: the second pass removes what rounding left of a large component
@@ -159,18 +166,38 @@ class Dual(Operator):
 
     def _apply(self, x: Tensor) -> Tensor:
         root = _root(self.mix)
-        z = self._projected(x.reshape(self.shape_of_rows)) if self.is_softmax else x.reshape(self.shape_of_rows)
-        z = self.gram(self._mixed(z, root) if self.is_softmax else root.parts[0] * z)
-        z = self._mixed(z, root) if self.is_softmax else root.parts[0] * z
-        return (self._projected(z) if self.is_softmax else z).reshape(-1)
+        z = self._projected(x.reshape(self.shape_of_rows))
+        z = self._mixed(self.gram(self._mixed(z, root)), root)
+        return self._projected(z).reshape(-1)
 
     def gram(self, z: Tensor) -> Tensor:
         """Return XᵀX z for rows z."""
-        engine, subset = self.primal.engine, self.primal.subset
-        parts = z.split(self._sizes)
+        found = self.primal.engine.differential(self.primal.subset, self._transposed(z))
+        return torch.cat([state.root_transposed(u) for state, u in found])  # type: ignore[attr-defined]
+
+    def _transposed(self, z: Tensor) -> Tensor:
+        """Return X z, a vector of parameters."""
+        subset, parts = self.primal.subset, z.split(self._sizes)
         y = torch.empty(subset.num_entries, dtype=self.primal.dtype, device=z.device)
-        engine.transposed(subset, lambda number, state: state.root(parts[number]), y)  # type: ignore[attr-defined]
-        return torch.cat([state.root_transposed(u) for state, u in engine.differential(subset, y)])  # type: ignore[attr-defined]
+        return self.primal.engine.transposed(subset, lambda number, state: state.root(parts[number]), y)
+
+    def lift(self, pairs: sd.EigenPairs) -> sd.EigenPairs:
+        """Return eigenpairs of the dual as those of the operator: vectors of parameters, with their residuals.
+
+        For an eigenvector z of D^½ XᵀX D^½ that is X D^½ z, normalised; every pair costs one product more.
+        """
+        primal, k = self.primal, pairs.rank
+        V = torch.empty((primal.shape[0], k), dtype=primal.dtype, device=primal.device)
+        order = np.argsort(-np.abs(pairs.values), kind="stable")  # what is nearly null gives way to the others
+        for j, i in enumerate(order):
+            z = self._projected(pairs.vectors[:, i].reshape(self.shape_of_rows))
+            V[:, j] = self._transposed(self._mixed(z, _root(self.mix)))
+        V = torch.linalg.qr(V)[0][:, torch.as_tensor(np.argsort(order), device=V.device)].contiguous()
+        residuals = np.array([float((primal @ V[:, j] - pairs.values[j] * V[:, j]).norm()) for j in range(k)])
+        relative = residuals / denominators(
+            pairs.values, float(np.max(np.abs(pairs.values), initial=0.0)), self.vectors.eps
+        )
+        return replace(pairs, vectors=V, residuals=relative, num_products=pairs.num_products + k)
 
     @property
     def dimension(self) -> int:
@@ -189,6 +216,29 @@ class Dual(Operator):
 
     def __repr__(self) -> str:
         return f"Dual({self.mix}, n={self.shape[0]}, bulk={self._bulk}, of {self.dimension} parameters)"
+
+
+def is_shorter(A: CurvatureOperator) -> bool:
+    """Return whether the dual exists and has the shorter vectors."""
+    if not _is_positive(A.mix):
+        return False
+    length = 0
+    for state in A.engine.states():
+        if not isinstance(state, SoftmaxState | DiagonalState):
+            return False
+        length += state.num_rows * state.width
+    return length < A.shape[0]
+
+
+def dual_form(D: Dual) -> CheaperForm:
+    """Return the dual as a form of its operator that the front door can use."""
+    note = f"by the dual of {D.mix}: vectors of {D.shape[0]} entries instead of {D.dimension}, exact atom at zero"
+    return CheaperForm(D, note, max(0, _BASIS_BYTES // (8 * D.shape[0]) - 3), D.lift)
+
+
+def _is_positive(mix: Mix) -> bool:
+    coefficients = (*mix.parts, *(mix.parts[3] + value for _, value in mix.classes))
+    return not mix.h and mix.has_g and min(coefficients) >= 0
 
 
 def _root(mix: Mix) -> Mix:

@@ -276,7 +276,7 @@ class Engine:
             u = graph.jvp(subset, task.v, self._route(graph, task, kept=kept))
             yield graph.state, u
 
-    def transposed(self, subset: Subset, cotangents: Callable[[int, State], Tensor], out: Tensor) -> Tensor:
+    def transposed(self, subset: Subset, cotangents: Callable[[int, Any], Tensor], out: Tensor) -> Tensor:
         """Return Σ Jᵀq over the batches, q being what the function says for the batch of that number."""
         self.refresh()
         sink = Sink(subset, out)

@@ -91,7 +91,9 @@ def _check_transforms(loader: Any, indices: list[Any]) -> None:
 def _identical(a: Tensor, b: Tensor) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    return torch.equal(a, b) or (a.is_floating_point() and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True))
+    return bool(torch.equal(a, b)) or (
+        a.is_floating_point() and bool(torch.allclose(a, b, rtol=0, atol=0, equal_nan=True))
+    )
 
 
 # -- loaders of any kind: by a second pass ---------------------------------------------------------------------------
@@ -152,8 +154,8 @@ def _close(first: Digest, second: Digest) -> bool:
 def _same_total(first: list[tuple[float, ...]], second: list[tuple[float, ...]]) -> bool:
     if len({len(sums) for sums in (*first, *second)}) > 1:
         return False
-    totals = [[sum(column) for column in zip(*sums, strict=True)] for sums in (first, second)]
-    return _agree(*totals, [sum(map(abs, column)) for column in zip(*first, strict=True)])
+    one, other = ([sum(column) for column in zip(*sums, strict=True)] for sums in (first, second))
+    return _agree(one, other, [sum(map(abs, column)) for column in zip(*first, strict=True)])
 
 
 def _agree(first: Sequence[float], second: Sequence[float], sizes: Sequence[float]) -> bool:

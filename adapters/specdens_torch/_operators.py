@@ -10,11 +10,10 @@ import scipy.sparse.linalg
 import torch
 from torch import Tensor
 
-from specdens._operators import Operator
-from specdens._vectors import vectors_like
+from specdens._operators import CheaperForm, Operator
 from specdens_torch._engine import Engine
 from specdens_torch._mix import Mix
-from specdens_torch._params import Subset, vector_dtype
+from specdens_torch._params import Subset, curvature_vectors, vector_dtype
 from specdens_torch._task import Task
 
 if TYPE_CHECKING:
@@ -28,8 +27,8 @@ class CurvatureOperator(Operator):
     """
 
     def __init__(self, engine: Engine, subset: Subset, mix: Mix) -> None:
-        like = torch.empty(0, dtype=vector_dtype(subset.dtypes), device=engine.batches.device)
-        super().__init__(subset.num_entries, vectors_like(like))
+        vectors = curvature_vectors(subset.dtypes, vector_dtype(subset.dtypes), engine.batches.device)
+        super().__init__(subset.num_entries, vectors)
         self.engine, self.subset, self.mix = engine, subset, mix
 
     @property
@@ -63,6 +62,18 @@ class CurvatureOperator(Operator):
         from specdens_torch._dual import Dual
 
         return Dual(self)
+
+    def cheaper_form(self) -> CheaperForm | None:
+        """Return the dual, where it exists, has the shorter vectors and its products cost no more.
+
+        A product with the dual is a pass of Jᵀ and then a pass of J. Where graphs are kept that is the work of the
+        operator itself; where they are made anew it is a second forward pass, which only the class components over
+        several batches need anyway. There ask for `dual()`, or ``Curvature.density(…, dual=True)``.
+        """
+        from specdens_torch._dual import dual_form, is_shorter
+
+        same_passes = self.engine.keeps_all or (self.mix.coupled and len(self.engine.batches) > 1)
+        return dual_form(self.dual()) if same_passes and is_shorter(self) else None
 
     def to_scipy(self) -> scipy.sparse.linalg.LinearOperator:
         """Return the operator for SciPy, on NumPy arrays of the host."""

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from specdens._vectors import Vectors, vectors_like
+
 
 @dataclass(frozen=True)
 class Subset:
@@ -132,6 +134,16 @@ def _names(model: nn.Module, named: dict[str, Tensor], item: Any) -> set[str]:
     if len(names) < len({id(tensor) for tensor in tensors}):
         raise ValueError(f"`params` must belong to the model; {item!r} has a parameter that is not the model's")
     return names
+
+
+def curvature_vectors(dtypes: Iterable[Any], dtype: Any, device: Any) -> Vectors:
+    """Return the vectors of an operator, with the rounding of products that are computed in the parameters' dtypes."""
+    vectors = vectors_like(torch.empty(0, dtype=dtype, device=device))
+    for other in dtypes:
+        eps = float(torch.finfo(other).eps)
+        # tolerances are √eps: three units of a half precision, half of the digits otherwise
+        vectors.eps = max(vectors.eps, eps if eps < 1e-5 else (3 * eps) ** 2)
+    return vectors
 
 
 def vector_dtype(dtypes: Iterable[Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,7 +13,7 @@ from specdens_torch import _mix
 from specdens_torch._as_loss import as_loss
 from specdens_torch._batches import Batches, default_forward
 from specdens_torch._classes import ClassSpectrum, ClassTraces, class_spectrum, class_traces
-from specdens_torch._densities import layer_groups, lockstep_measures, measure_by_dual
+from specdens_torch._densities import layer_groups, lockstep_measures, with_dual
 from specdens_torch._engine import Engine
 from specdens_torch._forward import Forward
 from specdens_torch._losses import CrossEntropy
@@ -221,16 +220,12 @@ class Curvature:
         operator
             "Hess", "G", "H", "A1", "A2", "B1", "B2", or any operator of this object.
         dual
-            Whether to use the dual; by default where it exists and has the shorter vectors, which the density's notes
-            then say.
+            Whether to use the dual; by default where it exists, has the shorter vectors and its products cost no
+            more (`CurvatureOperator.cheaper_form`), which the density's notes then say.
         num_steps, num_probes, seed
             As for `specdens.spectral_density`.
         """
-        A = self._named(operator)
-        by_dual = measure_by_dual(A, dual, num_steps, num_probes, seed)
-        if by_dual is not None:
-            measure, note = by_dual
-            return replace(measure.density(), notes=(note,))
+        A = with_dual(self._named(operator), dual)
         return sd.spectral_density(A, num_steps=num_steps, num_probes=num_probes, seed=seed)
 
     def densities(
@@ -242,8 +237,10 @@ class Curvature:
     ) -> dict[str, sd.Density]:
         """Return the densities of several operators (Hess, G and H by default), which share graphs.
 
-        Where all graphs are kept, each is computed as `density` does it; where they are not, the recurrences run side
-        by side and every pass makes the graphs once for all of the operators.
+        Where all graphs are kept, each is computed as `density` does it, by its dual if that is cheaper. Where they are
+        not, the recurrences run side by side and every pass makes the graphs once for all of the operators: Jv and Jᵀu
+        of G then come with the graph that Hess and H need anyway, while its dual would need two passes of its own for
+        every step, which is more than all its vectors cost.
         """
         named = [self._named(operator) for operator in operators or ("Hess", "G", "H")]
         if self._engine.keeps_all or len(named) == 1:

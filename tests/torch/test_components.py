@@ -111,59 +111,6 @@ def test_components_need_class_labels():
         sdt.Curvature(model, nn.CrossEntropyLoss(), (x, y)).B2c(4)
 
 
-# -- the dual ------------------------------------------------------------------------------------------------------
-
-
-def test_duals_have_the_same_nonzero_spectrum_and_a_known_null_space():
-    model, x, y = make(examples=10)
-    curv = sdt.Curvature(model, nn.CrossEntropyLoss(), split(x, y, 6, 3, 1))
-    family = [curv.G, curv.A1, curv.B1, curv.A1 + curv.A2 + curv.B1, curv.B2, curv.G - curv.A1, 2 * curv.G - curv.B2,
-              curv.B2c(0), curv.A1 + curv.B2]  # fmt: skip
-    for A in family:
-        D = A.dual()
-        exact, found = (torch.linalg.eigvalsh(dense(B)).flip(0) for B in (A, D))
-        size = float(exact[0])
-        rank = int((exact > 1e-11 * size).sum())
-        assert torch.allclose(exact[:rank], found[:rank], rtol=0, atol=1e-13 * size), A
-        assert int((found > 1e-11 * size).sum()) == rank
-        assert rank <= D.bulk_dimension
-        assert D.known_atoms.masses[0] == pytest.approx(1 - D.bulk_dimension / A.shape[0])
-    assert curv.G.dual().bulk_dimension == 10 * (CLASSES - 1)
-
-
-def test_a_density_by_the_dual_is_that_of_g_and_says_so():
-    model, x, y = make(examples=12)
-    y[3] = -100
-    curv = sdt.Curvature(model, nn.CrossEntropyLoss(), split(x, y, 9, 3))
-    density = curv.density("G", num_steps=33)
-    eigenvalues = np.linalg.eigvalsh(dense(curv.G).numpy())
-    assert "by the dual of G" in density.notes[0]
-    assert density.measure.atoms.masses[0] >= 1 - 33 / curv.G.shape[0]
-    exact = np.sort(eigenvalues)[-33:]
-    np.testing.assert_allclose(density.measure.nodes[0], exact, atol=1e-10 * exact[-1])
-
-
-@pytest.mark.parametrize("loss", [nn.MSELoss(), nn.BCEWithLogitsLoss()])
-def test_duals_of_other_closed_forms(loss):
-    model, x, _ = make(examples=9)
-    t = (torch.arange(36).view(9, CLASSES) % 3 == 0).double()
-    curv = sdt.Curvature(model, loss, split(x, t, 8, 1))
-    exact, found = (torch.linalg.eigvalsh(dense(B)).flip(0)[:36] for B in (curv.G, curv.G.dual()))
-    assert torch.allclose(exact, found, rtol=0, atol=1e-13 * float(exact[0]))
-
-
-def test_duals_that_do_not_exist_are_refused():
-    model, x, y = make()
-    curv = sdt.Curvature(model, nn.CrossEntropyLoss(), (x, y))
-    with pytest.raises(ValueError, match="coefficients of at least 0; got Hess"):
-        curv.Hess.dual()
-    with pytest.raises(ValueError, match="not below the"):
-        curv.subset("0.bias").G.dual()
-    plain = sdt.Curvature(model, lambda o, t: o.pow(4).sum(1), (x, y))
-    with pytest.raises(TypeError, match="whose Hessian on the outputs has a known root"):
-        plain.G.dual()
-
-
 # -- the paper's last figure -----------------------------------------------------------------------------------------
 
 
