@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import resource
 from typing import Any
 
 import numpy as np
+from harness import peak_bytes
 
 
 def laplacian(x: Any) -> Any:
@@ -29,11 +29,6 @@ class Laplacian:
 
     def __matmul__(self, x: Any) -> Any:
         return laplacian(x)
-
-
-def peak_bytes() -> int:
-    """Return the largest resident memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def measure_lanczos(library: str, n: int, block: int, num_steps: int, results: Any) -> None:

@@ -1,0 +1,103 @@
+"""Chebyshev moments on a square lattice with 10⁶ sites, per moment and probe: ours, kwant.kpm, a textbook's loop.
+
+kwant runs where it is installed (its release on PyPI does not build with NumPy 2). The textbook's loop is kwant's
+algorithm on a matrix that has been rescaled beforehand, two moments for a product: with complex vectors, as kwant's,
+and with real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from harness import Report, at_most, fast_path, fastest, has_fast_path, interleaved, options, peer, per, ratios
+from lattices import square_lattice
+from peers import Work
+
+from specdens._as_operator import as_operator
+from specdens._bounds import Interval
+from specdens._chebyshev_recurrence import ChebyshevRecurrence
+from specdens._probes import start_block
+
+BOUND = 4.1  # the spectrum lies within (-4, 4)
+
+
+def our_moments(H: Any, num_probes: int, num_moments: int, *, fast: bool = True) -> Work:
+    """Return a function that computes so many further moments of every probe."""
+    indices = tuple(range(num_probes))
+    with fast_path(fast):
+        A = as_operator(H)
+        run = ChebyshevRecurrence.start(A, indices, start_block(A, "gaussian", indices, 0), Interval(-BOUND, BOUND))
+
+    def moments() -> None:
+        with fast_path(fast):
+            for _ in range(num_moments // 2):
+                run.step(A, check=False)
+
+    return moments
+
+
+def textbook_moments(H: Any, num_moments: int) -> Work:
+    """Return the same for one probe, as kwant writes it; the dtype of H is that of the vectors."""
+    phases = 2 * np.pi * np.random.default_rng(0).random(H.shape[0])
+    alpha = np.exp(1j * phases) if np.iscomplexobj(H) else np.sign(np.cos(phases))
+    alpha_next = H @ alpha
+    first, second = np.vdot(alpha, alpha), np.vdot(alpha, alpha_next)
+    found: list[complex] = []
+
+    def moments() -> None:
+        nonlocal alpha, alpha_next
+        for _ in range(num_moments // 2):
+            alpha, alpha_next = alpha_next, 2 * (H @ alpha_next) - alpha
+            found.append(2 * np.vdot(alpha, alpha) - first)
+            found.append(2 * np.vdot(alpha_next, alpha) - second)
+
+    return moments
+
+
+def kwant_moments(kpm: Any, H: Any, num_vectors: int, num_moments: int) -> Work:
+    """Return the same with kwant, which goes on from the moments it has."""
+    density = kpm.SpectralDensity(H, num_moments=4, num_vectors=num_vectors, bounds=(-BOUND, BOUND), rng=0)
+    return lambda: density.add_moments(num_moments)
+
+
+def candidates(m: int, num_probes: int, num_moments: int) -> dict[str, tuple[Callable[[], object], int]]:
+    """Return what each candidate does in a round, and how many moments of one probe that is."""
+    H = square_lattice(m)
+    scaled = H / BOUND
+    block = num_probes * num_moments
+    work: dict[str, tuple[Callable[[], object], int]] = {
+        "specdens": (our_moments(H, num_probes, num_moments), block),
+        "textbook, real vectors": (textbook_moments(scaled, num_moments), num_moments),
+        "textbook, complex vectors": (textbook_moments(scaled.astype(complex), num_moments), num_moments),
+    }
+    if has_fast_path():
+        work["specdens without fast"] = (our_moments(H, num_probes, num_moments, fast=False), block)
+    if (kpm := peer("kwant.kpm")) is not None:
+        for name, matrix in (("real", H), ("complex", H.astype(complex))):
+            work[f"kwant.kpm, {name} matrix"] = (kwant_moments(kpm, matrix, 1, num_moments), num_moments)
+    return work
+
+
+def main() -> None:
+    arguments = options(__doc__).parse_args()
+    m, num_moments, repeats = (100, 4, 1) if arguments.tiny else (1000, 20, arguments.repeats)
+    report = Report(__file__, arguments)
+    for num_probes in (8, 1):
+        work = candidates(m, num_probes, num_moments)
+        times = interleaved({name: function for name, (function, _) in work.items()}, repeats)
+        times = {name: per(values, work[name][1]) for name, values in times.items()}
+        where = f"KPM, square lattice, n = {m * m:.0e}, {num_probes} probe{'s' * (num_probes > 1)}, per moment"
+        report.add_times(where, times, "ms", 1e3)
+        kwants = {name: values for name, values in times.items() if name.startswith("kwant")}
+        rival = fastest(kwants) if kwants else "textbook, complex vectors"
+        for name in times:
+            if not name.startswith("specdens"):
+                goal = at_most(0.25) if name in (rival, "textbook, real vectors") and num_probes > 1 else None
+                report.add(where, f"specdens / {name}", ratios(times["specdens"], times[name]), goal=goal)
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
