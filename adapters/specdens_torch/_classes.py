@@ -97,7 +97,7 @@ def class_traces(operator: CurvatureOperator, *, num_probes: int, seed: int) -> 
     for index in range(num_probes):
         x = _rademacher(operator, seed, index)
         gathered = [(state, u) for state, u in engine.differential(subset, x)]
-        sums = sum(engine._sums(state, u) for state, u in gathered)
+        sums = sum(engine.sums(state, u) for state, u in gathered)
         squares = sum(
             class_sums(state.mass * state.differences(u) ** 2, state.labels, means.num_classes)  # type: ignore[attr-defined]
             for state, u in gathered

@@ -11,13 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from specdens_torch._wanted import Wanted, is_autocast
+
 FUNCTIONS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
-
-
-class Wanted:
-    """What the double backward of the moment is for: products with J alone, or all."""
-
-    only_jvp = False
 
 
 class _Options(NamedTuple):
@@ -93,7 +89,7 @@ def convolution(func: Any, wanted: Wanted, args: tuple[Any, ...], kwargs: dict[s
     dims = FUNCTIONS[func]
     usual = (
         torch.is_grad_enabled()
-        and not _is_autocast(x)
+        and not is_autocast(x)
         and x.dim() == dims + 2
         and x.dtype == weight.dtype
         and not isinstance(given.get("padding"), str)
@@ -110,8 +106,3 @@ def convolution(func: Any, wanted: Wanted, args: tuple[Any, ...], kwargs: dict[s
         given.get("groups", 1), None if bias is None else [weight.shape[0]],
     )  # fmt: skip
     return _Convolution.apply(x, weight, bias, options, wanted)
-
-
-def _is_autocast(x: Tensor) -> bool:
-    kind = x.device.type
-    return bool(torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind))

@@ -13,7 +13,7 @@ from torch import Tensor
 from specdens_torch._batches import Batches
 from specdens_torch._determinism import check_modules, check_repeats, name_failure
 from specdens_torch._forward import Forward
-from specdens_torch._graphs import Graph, Sink, Slot, graph_bytes
+from specdens_torch._graphs import Graph, graph_bytes
 from specdens_torch._losses import OutputLoss, PlainLoss
 from specdens_torch._memory import gib, synchronize
 from specdens_torch._mix import ClassMeans, Mix, class_sums
@@ -22,6 +22,7 @@ from specdens_torch._params import Subset
 from specdens_torch._random_state import random_state_kept
 from specdens_torch._states import State
 from specdens_torch._task import Task
+from specdens_torch._wanted import Sink
 
 _log = logging.getLogger("specdens")
 
@@ -46,8 +47,6 @@ class Engine:
 
     def _reset(self) -> None:
         """Forget all that depends on the values of the parameters, and measure anew."""
-        self.slot = Slot()
-        self.slot.attach(self.forward.leaves)
         self._kept: list[Graph | None] = []
         self._means: ClassMeans | None = None
         self.divisor = self._divisor()
@@ -109,7 +108,7 @@ class Engine:
             self._reset()
 
     def _graph(self, batch: Any) -> Graph:
-        return Graph(self.forward, self.slot, batch, self._state)
+        return Graph(self.forward, batch, self._state)
 
     def _state(self, output: Tensor, target: Any) -> State:
         return self.loss.state(output, target, self.divisor)
@@ -178,9 +177,9 @@ class Engine:
             for task in direct:
                 self._direct(graph, task, kept=kept)
             for task, (table, beta) in zip(coupled, tables, strict=True):
-                u = task.jvps[number] if task.jvps else None
                 _ = graph.f  # brings the state along
-                graph.vjp(task.subset, self._back(graph.state, u, table, beta), task.sink)
+                a = graph.state.differences(task.jvps[number]) if task.jvps else None  # type: ignore[attr-defined]
+                graph.vjp(task.subset, self._back(graph.state, a, table, beta), task.sink)
         for task in tasks:
             task.sink.finish(task.factor)
 
@@ -205,22 +204,23 @@ class Engine:
             u = graph.hessian(task.subset, task.v, task.sink, None, with_u=True)
         else:
             u = graph.jvp(task.subset, task.v, self._route(graph, task, kept=kept))
-        sums = self._sums(graph.state, u)
+        sums = self.sums(graph.state, u)
         task.sums = sums if task.sums is None else task.sums.add_(sums)
-        if any(task.mix.b2(self.means.num_classes)):
+        if task.mix.has_b2:
             task.jvps.append(u)
 
-    def _sums(self, state: Any, u: Tensor) -> Tensor:
+    def sums(self, state: Any, u: Tensor) -> Tensor:
+        """Return the sums Σ ω p a over the examples of every class."""
         return class_sums(state.mass * state.differences(u), state.labels, state.width)
 
     def _within(self, state: Any, u: Tensor, mix: Mix) -> Tensor:
-        return self._back(state, u, *self.means.table(self._sums(state, u), mix))
+        a = state.differences(u)
+        table, beta = self.means.table(class_sums(state.mass * a, state.labels, state.width), mix)
+        return self._back(state, a if mix.has_b2 else None, table, beta)
 
-    def _back(self, state: Any, u: Tensor | None, table: Tensor, beta: Tensor) -> Tensor:
-        a = table[state.labels]
-        if u is not None:
-            a = a + beta[state.labels] * state.differences(u)
-        return state.back(state.mass * a)
+    def _back(self, state: Any, a: Tensor | None, table: Tensor, beta: Tensor) -> Tensor:
+        q = table[state.labels]
+        return state.back(state.mass * (q if a is None else q.addcmul_(beta[state.labels], a)))
 
     def together(self, subset: Subset, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return Hx and Gx: one double backward per batch gives Hx and Jx, one backward JᵀSJx."""

@@ -12,11 +12,13 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from specdens_torch._convolution import FUNCTIONS, Wanted, convolution
+from specdens_torch._convolution import FUNCTIONS, convolution
+from specdens_torch._linear import linear
+from specdens_torch._wanted import Wanted
 
 
 class _Substitutes(TorchFunctionMode):  # type: ignore[misc]
-    """Batch norm in eval mode as the affine map that it is, and convolutions, with cheaper second derivatives."""
+    """Batch norm in eval mode as the affine map it is, convolutions and linear layers, with cheaper derivatives."""
 
     def __init__(self, wanted: Wanted | None) -> None:
         super().__init__()
@@ -25,6 +27,8 @@ class _Substitutes(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self._wanted is not None and func in FUNCTIONS:
             return convolution(func, self._wanted, args, kwargs or {})
+        if self._wanted is not None and func is F.linear:
+            return linear(self._wanted, args, kwargs or {})
         if func is F.batch_norm:
             return _batch_norm(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
@@ -71,7 +75,6 @@ class Forward:
         self.model = model
         self._holder = _Holder(model, forward)
         self.selected = selected
-        self.wanted = Wanted()
         # cuDNN's recurrent kernels have no second derivative
         self._has_rnn = any(isinstance(module, nn.RNNBase) for module in model.modules())
         self.refresh()
@@ -79,6 +82,8 @@ class Forward:
     def refresh(self) -> None:
         """Take the parameters as they are now: the same memory, but leaves of their own."""
         self.leaves = [p.detach().requires_grad_() for p in self.selected.values()]
+        self.wanted = Wanted()
+        self.wanted.attach(self.leaves)
         self._names = [f"model.{name}" for name in self.selected]
         self._held = {
             f"model.{name}": p.detach() for name, p in self.model.named_parameters() if name not in self.selected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from specdens_torch._batches import Batch
 from specdens_torch._forward import Forward
 from specdens_torch._params import Subset
 from specdens_torch._states import State
+from specdens_torch._wanted import Sink
 
 Curve = Callable[[Tensor], Tensor]
 
@@ -40,55 +40,6 @@ class _Residual(torch.autograd.Function):  # type: ignore[misc]
         return (None if curve is None else curve(u).to(u.dtype)), None, None
 
 
-class Sink:
-    """Where parameter-sized results go: straight into their places in a flat vector, batch after batch."""
-
-    def __init__(self, subset: Subset, out: Tensor) -> None:
-        self.out = out
-        self.places = dict(zip(subset.indices, subset.views(out), strict=True))
-        self.touched: set[int] = set()
-
-    def put(self, index: int, gradient: Tensor) -> Tensor | None:
-        place = self.places[index]
-        if index in self.touched:
-            place.add_(gradient)
-        else:
-            place.copy_(gradient)
-            self.touched.add(index)
-        return place if place.dtype == gradient.dtype else None
-
-    def finish(self, factor: float) -> None:
-        """Zero what no batch has reached, and multiply."""
-        for index, place in self.places.items():
-            if index not in self.touched:
-                place.zero_()
-        if factor != 1.0:
-            self.out.mul_(factor)
-
-
-class Slot:
-    """The sink of the moment; the hooks on the leaves look here, so that gradients never pile up."""
-
-    sink: Sink | None = None
-
-    def attach(self, leaves: Sequence[Tensor]) -> None:
-        for index, leaf in enumerate(leaves):
-            leaf.register_hook(lambda gradient, index=index: self._put(index, gradient))
-
-    def _put(self, index: int, gradient: Tensor | None) -> Tensor | None:
-        if self.sink is None or gradient is None:  # torch hands over None for what is known to be zero
-            return None
-        return self.sink.put(index, gradient.detach())
-
-    @contextlib.contextmanager
-    def into(self, sink: Sink) -> Any:
-        self.sink = sink
-        try:
-            yield
-        finally:
-            self.sink = None
-
-
 class Graph:
     """One batch, evaluated as far as it was asked for and no further.
 
@@ -96,16 +47,14 @@ class Graph:
     ----------
     forward
         The model as a function of its leaves.
-    slot
-        Where the leaves' hooks look for the sink.
     batch
         The batch.
     make_state
         From outputs and targets to the loss near them.
     """
 
-    def __init__(self, forward: Forward, slot: Slot, batch: Batch, make_state: Callable[[Tensor, Any], State]) -> None:
-        self._forward, self._slot, self._batch, self._make_state = forward, slot, batch, make_state
+    def __init__(self, forward: Forward, batch: Batch, make_state: Callable[[Tensor, Any], State]) -> None:
+        self._forward, self._batch, self._make_state = forward, batch, make_state
         self._f: Tensor | None = None
         self._g: tuple[Tensor | None, ...] | None = None
         self._r: Tensor | None = None
@@ -114,7 +63,7 @@ class Graph:
 
     def fresh(self) -> Graph:
         """Return the same batch, not yet evaluated."""
-        return Graph(self._forward, self._slot, self._batch, self._make_state)
+        return Graph(self._forward, self._batch, self._make_state)
 
     @property
     def state(self) -> State:
@@ -185,8 +134,11 @@ class Graph:
         """Add Jᵀq to the sink."""
         f = self.f
         leaves = [self._forward.leaves[i] for i in subset.indices]
-        with self._slot.into(sink):
+        self._forward.wanted.sink = sink
+        try:
             torch.autograd.grad(f, leaves, q.to(f.dtype), retain_graph=True, allow_unused=True)
+        finally:
+            self._forward.wanted.sink = None
 
     def hessian(self, subset: Subset, v: list[Tensor], sink: Sink, curve: Curve | None, *, with_u: bool) -> Tensor:
         """Add Hv + JᵀSJv to the sink by one double backward, S being `curve`; return Jv if asked for."""
@@ -194,13 +146,12 @@ class Graph:
         leaves = [self._forward.leaves[i] for i in subset.indices]
         if not outputs:
             return torch.zeros_like(self.f)
-        self._selector.curve = curve
+        self._selector.curve, self._forward.wanted.sink = curve, sink
         try:
-            with self._slot.into(sink):
-                inputs = [*leaves, self._r] if with_u else leaves
-                gradients = torch.autograd.grad(outputs, inputs, cotangents, retain_graph=True, allow_unused=True)
+            inputs = [*leaves, self._r] if with_u else leaves
+            gradients = torch.autograd.grad(outputs, inputs, cotangents, retain_graph=True, allow_unused=True)
         finally:
-            self._selector.curve = None
+            self._selector.curve = self._forward.wanted.sink = None
         u = gradients[-1] if with_u else None
         return torch.zeros_like(self.f) if u is None else u
 

@@ -28,6 +28,11 @@ class Mix:
     def has_g(self) -> bool:
         return any(self.parts) or bool(self.classes)
 
+    @property
+    def has_b2(self) -> bool:
+        """Whether the examples themselves matter, not their class means alone."""
+        return self.parts[3] != 0.0 or bool(self.classes)
+
     def plus(self, other: Mix) -> Mix:
         classes = dict(self.classes)
         for c, value in other.classes:
@@ -95,7 +100,8 @@ class ClassMeans:
         C = weights.shape[0]
         self.num_classes = C
         self._diagonal = torch.eye(C, dtype=torch.bool, device=weights.device)
-        self._off = weights.masked_fill(self._diagonal, 0.0)
+        self._inverse = _inverse(weights)
+        self._inverse_off = _inverse(weights.masked_fill(self._diagonal, 0.0).sum(1, keepdim=True))
 
     def table(self, sums: Tensor, mix: Mix) -> tuple[Tensor, Tensor]:
         """Return M and β such that the component's coefficients are ω p (β_y a + M_y), for sums Σ ω p a per class."""
@@ -103,8 +109,8 @@ class ClassMeans:
         beta = torch.full_like(sums[:, :1], mix.parts[3])
         for c, value in mix.classes:  # on the device: nothing is sent there
             beta[c] += value
-        mean = _ratio(sums, self.weights)
-        off = _ratio(sums.masked_fill(self._diagonal, 0.0).sum(1), self._off.sum(1))[:, None]
+        mean = sums * self._inverse
+        off = sums.masked_fill(self._diagonal, 0.0).sum(1, keepdim=True) * self._inverse_off
         table = (a1 - b1) * off + (b1 - beta) * mean
         return torch.where(self._diagonal, (a2 - beta) * mean, table), beta
 
@@ -115,6 +121,6 @@ def class_sums(rows: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     return sums.index_add_(0, labels, rows)
 
 
-def _ratio(x: Tensor, w: Tensor) -> Tensor:
-    """Return x / w, and 0 where w is: an empty class has no mean."""
-    return torch.where(w > 0, x / torch.where(w > 0, w, 1.0), 0.0)
+def _inverse(w: Tensor) -> Tensor:
+    """Return 1 / w, and 0 where w is: an empty class has no mean."""
+    return torch.where(w > 0, 1.0 / torch.where(w > 0, w, 1.0), 0.0)

@@ -49,15 +49,17 @@ class SoftmaxState:
         self.labels = labels
         self.p = logits.softmax(1)
         self.omega = tau.sum(1, keepdim=True)
+        self.mass = self.omega * self.p
+        """The weights ω p, rows by classes."""
         self.top = self.p.argmax(1, keepdim=True)
         self._perm, self._back = perm, back
         self.num_rows, self.width = logits.shape
-        self.residual = back(self._closed(self.omega * self.p - tau))
+        self.residual = back(self._closed(self.mass - tau))
 
     def _closed(self, q: Tensor) -> Tensor:
         """Return rows that sum to zero: the entry of the largest p, where q cancels, is minus the sum of the others."""
         q = q.scatter(1, self.top, 0.0)
-        return q.scatter(1, self.top, -q.sum(1, keepdim=True))
+        return q.scatter_(1, self.top, -q.sum(1, keepdim=True))
 
     def differences(self, u: Tensor) -> Tensor:
         """Return a = u − ⟨p, u⟩ on rows, without the cancellation where one p is nearly 1."""
@@ -70,12 +72,7 @@ class SoftmaxState:
         return self._back(self._closed(q - self.p * q.sum(1, keepdim=True)))
 
     def curvature(self, u: Tensor) -> Tensor:
-        return self._back(self._closed(self.omega * self.p * self.differences(u)))
-
-    @property
-    def mass(self) -> Tensor:
-        """The weights ω p, rows by classes."""
-        return self.omega * self.p
+        return self._back(self._closed(self.mass * self.differences(u)))
 
     def root(self, z: Tensor) -> Tensor:
         return self.back(self.mass.sqrt() * z)

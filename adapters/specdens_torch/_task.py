@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from specdens_torch._graphs import Sink
 from specdens_torch._mix import Mix
 from specdens_torch._params import Subset
+from specdens_torch._wanted import Sink
 
 
 @dataclass

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from specdens_torch._convolution import Wanted, convolution
+from specdens_torch._convolution import convolution
+from specdens_torch._wanted import Wanted
 
 CASES = {
     "plain": (torch.conv2d, (2, 3, 4, 5), (2, 3, 3, 2), {}),
