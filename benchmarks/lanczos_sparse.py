@@ -61,7 +61,7 @@ def measure(A: Any, num_probes: int, steps: int, repeats: int, triad: Triad) -> 
     rounds = {name: function for name, (function, _) in work.items()} | triad.candidates()
     times = interleaved(rounds, repeats)
     triads = {name: times.pop(name) for name in list(times) if name.startswith("triad")}
-    bandwidth = [triad.num_bytes / seconds for seconds in triads[fastest(triads)]]
+    bandwidth = [triad.num_bytes / min(round_) for round_ in zip(*triads.values(), strict=True)]
     if "imate, long" in times:  # what the further steps take: the start and the probes are not counted
         long, short = np.array(times.pop("imate, long")), np.array(times.pop("imate, short"))
         times["imate"], work["imate"] = list(long - short), (work["imate, long"][0], 2 * steps * num_probes)

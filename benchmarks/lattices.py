@@ -13,11 +13,14 @@ def square_lattice(m: int, dtype: Any = np.float64, *, diagonal: float = 0.0, ho
 
     It is a `csr_matrix`, not a `csr_array`, as peers ask for that; products are the same.
     """
-    chain = sp.diags_array([np.full(m - 1, hopping), np.full(m - 1, hopping)], offsets=[-1, 1])
-    A = sp.kron(chain, sp.eye_array(m)) + sp.kron(sp.eye_array(m), chain)
+    n = m * m
+    within = np.full(n - 1, hopping, dtype)
+    within[m - 1 :: m] = 0  # the end of a row of points; zeros are not stored
+    across = np.full(n - m, hopping, dtype)
+    diagonals = {-m: across, -1: within, 1: within, m: across}
     if diagonal:
-        A = A + diagonal * sp.eye_array(m * m)
-    A = sp.csr_matrix(A.tocsr().astype(dtype))
+        diagonals[0] = np.full(n, diagonal, dtype)
+    A = sp.csr_matrix(sp.diags_array(list(diagonals.values()), offsets=list(diagonals), shape=(n, n)).tocsr())
     A.sort_indices()
     return A
 
