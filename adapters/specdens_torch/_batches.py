@@ -107,18 +107,23 @@ class Batches:
         return next(iter(self))
 
     def _moved(self, raw: Any) -> Any:
-        """Return a batch on the model's device: pinned and without waiting where that helps."""
-        accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        to_accelerator = accelerator is not None and self.device.type == accelerator.type
+        """Return a batch on the model's device."""
+        pin = _is_accelerator(self.device)
+        return mapped(lambda t: _sent(t, self.device, pin=pin), raw)
 
-        def move(t: Tensor) -> Tensor:
-            if t.device == self.device:
-                return t
-            if to_accelerator and t.device.type != self.device.type and not t.is_pinned():
-                t = t.pin_memory()
-            return t.to(self.device, non_blocking=True)
 
-        return mapped(move, raw)
+def _is_accelerator(device: Any) -> bool:
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return accelerator is not None and device.type == accelerator.type
+
+
+def _sent(t: Tensor, device: Any, *, pin: bool) -> Tensor:
+    """Return a tensor on the device, without waiting for it; from pinned memory, where only that makes it so."""
+    if t.device == device:
+        return t
+    if pin and t.device.type == "cpu" and not t.is_pinned():
+        t = t.pin_memory()
+    return t.to(device, non_blocking=True)
 
 
 def default_forward(model: Callable[..., Any], raw: Any) -> Any:

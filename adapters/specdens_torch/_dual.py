@@ -76,6 +76,8 @@ class Dual(Operator):
         num_active = _host_sum(self.active)
         if not self.mix.coupled:
             return int(num_active * (width - 1))
+        if self.mass.is_meta:  # who belongs to which class is not known
+            return int(num_active * width)
         means = self.primal.engine.means
         beta = self.mix.b2(width)
         a1, a2, b1, _ = (value > 0 for value in self.mix.parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,9 @@ from specdens_torch._wanted import Sink
 
 _log = logging.getLogger("specdens")
 
+# What torch says where a function has no derivative of the kind that is asked for.
+_SIGNS = ("differentiate twice", "second derivative", "derivative", "inplace", "jvp", "forward AD", "forward mode")
+
 
 class Engine:
     """A model, a loss and batches; graphs are kept between products as far as the budget allows."""
@@ -33,6 +37,7 @@ class Engine:
     def __init__(self, forward: Forward, loss: OutputLoss, batches: Batches, *, budget: int, check: bool) -> None:
         self.forward, self.loss, self.batches, self.budget = forward, loss, batches, budget
         self.route: str | None = None
+        self.block_route: str | None = None  # of several columns on a graph that is not kept
         if isinstance(loss, PlainLoss):
             loss.several = len(batches) > 1
         if check:
@@ -48,6 +53,8 @@ class Engine:
     def _reset(self) -> None:
         """Forget all that depends on the values of the parameters, and measure anew."""
         self._kept: list[Graph | None] = []
+        self._checked: set[int] = set()
+        self._at: Any = None
         self._means: ClassMeans | None = None
         self.divisor = self._divisor()
         self.bytes_per_example = self._measure()
@@ -80,14 +87,21 @@ class Engine:
         return divisor
 
     def _measure(self) -> int:
-        batch = self.batches.first
+        self._at = batch = self.batches.first
         shared = [*self.forward.leaves, *tensors_in(batch.raw)]
+        with self._failures_named():
+            return graph_bytes(self._graph(batch, check=True), shared) // max(1, batch.size) + 1
+
+    @contextlib.contextmanager
+    def _failures_named(self) -> Iterator[None]:
+        """Name the module in which the batch of the moment cannot be differentiated as needed."""
         try:
-            return graph_bytes(self._graph(batch), shared) // max(1, batch.size) + 1
+            yield
         except RuntimeError as error:
-            raise name_failure(
-                error, lambda: self.forward(self.forward.leaves, batch.raw), self.forward.model
-            ) from error
+            if not any(sign in str(error) for sign in _SIGNS):
+                raise
+            raw = self._at.raw
+            raise name_failure(error, lambda: self.forward(self.forward.leaves, raw), self.forward.model) from error
 
     def value(self) -> float:
         """Return the value of the loss over the data."""
@@ -107,8 +121,8 @@ class Engine:
             self.forward.refresh()
             self._reset()
 
-    def _graph(self, batch: Any) -> Graph:
-        return Graph(self.forward, batch, self._state)
+    def _graph(self, batch: Any, *, check: bool) -> Graph:
+        return Graph(self.forward, batch, self._state, check=check)
 
     def _state(self, output: Tensor, target: Any) -> State:
         return self.loss.state(output, target, self.divisor)
@@ -116,13 +130,16 @@ class Engine:
     def graphs(self) -> Iterator[tuple[Graph, bool]]:
         """Yield the graph of every batch, and whether it is kept."""
         for i, batch in enumerate(self.batches):
-            if i < self.num_kept:
-                graph = self._kept[i]
-                if graph is None:
-                    graph = self._kept[i] = self._graph(batch)
-                yield graph, True
-            else:
-                yield self._graph(batch), False
+            self._at = batch
+            kept = i < self.num_kept
+            graph = self._kept[i] if kept else None
+            if graph is None:
+                graph = self._graph(batch, check=i not in self._checked)
+            if kept:
+                self._kept[i] = graph
+            yield graph, kept
+            if graph.has_gradient:
+                self._checked.add(i)
 
     @property
     def keeps_all(self) -> bool:
@@ -151,19 +168,21 @@ class Engine:
         """Do all products, in one pass over the batches, or two where class means are needed."""
         self.refresh()
         try:
-            self._run(tasks)
-        except RuntimeError as error:
-            if (
-                "differentiate twice" not in str(error)
-                and "derivative" not in str(error)
-                and "inplace" not in str(error)
-            ):
+            with self._failures_named():
+                self._run(tasks)
+        except ValueError:
+            if "forward" not in (self.route, self.block_route):
                 raise
-            raw = self.batches.first.raw
-            raise name_failure(error, lambda: self.forward(self.forward.leaves, raw), self.forward.model) from error
+            # a later batch may lead through operations that have no forward mode
+            self.route = self.block_route = "double backward"
+            _log.info("Jv by double backward: forward mode failed")
+            for task in tasks:
+                task.restart()
+            with self._failures_named():
+                self._run(tasks)
 
     def _run(self, tasks: Sequence[Task]) -> None:
-        several = len(self.batches) > 1
+        several, columns = len(self.batches) > 1, len(tasks)
         coupled = [task for task in tasks if task.mix.coupled and several]
         direct = [task for task in tasks if not (task.mix.coupled and several)]
         if coupled or any(task.mix.coupled for task in tasks):
@@ -171,11 +190,11 @@ class Engine:
         if coupled:
             for graph, kept in self.graphs():
                 for task in coupled:
-                    self._gather(graph, task, kept=kept)
+                    self._gather(graph, task, columns, kept=kept)
         tables = [self.means.table(task.sums, task.mix) for task in coupled]
         for number, (graph, kept) in enumerate(self.graphs() if tasks else ()):
             for task in direct:
-                self._direct(graph, task, kept=kept)
+                self._direct(graph, task, columns, kept=kept)
             for task, (table, beta) in zip(coupled, tables, strict=True):
                 _ = graph.f  # brings the state along
                 a = graph.state.differences(task.jvps[number]) if task.jvps else None  # type: ignore[attr-defined]
@@ -183,7 +202,7 @@ class Engine:
         for task in tasks:
             task.sink.finish(task.factor)
 
-    def _direct(self, graph: Graph, task: Task, *, kept: bool) -> None:
+    def _direct(self, graph: Graph, task: Task, columns: int, *, kept: bool) -> None:
         """Add the product with the batch, which needs no other batch."""
 
         def curve(u: Tensor) -> Tensor:  # the state is asked for late: outputs with a graph bring it along
@@ -195,15 +214,15 @@ class Engine:
         if task.mix.h:
             graph.hessian(task.subset, task.v, task.sink, curve if task.mix.has_g else None, with_u=False)
         elif task.mix.has_g:
-            u = graph.jvp(task.subset, task.v, self._route(graph, task, kept=kept), record=not kept)
+            u = graph.jvp(task.subset, task.v, self._route(graph, task, columns, kept=kept), record=not kept)
             graph.vjp(task.subset, curve(u), task.sink)
 
-    def _gather(self, graph: Graph, task: Task, *, kept: bool) -> None:
+    def _gather(self, graph: Graph, task: Task, columns: int, *, kept: bool) -> None:
         """Add a batch to the class sums of Jv; with H, add its part of the product on the way."""
         if task.mix.h:
             u = graph.hessian(task.subset, task.v, task.sink, None, with_u=True)
         else:
-            u = graph.jvp(task.subset, task.v, self._route(graph, task, kept=kept))
+            u = graph.jvp(task.subset, task.v, self._route(graph, task, columns, kept=kept))
         sums = self.sums(graph.state, u)
         task.sums = sums if task.sums is None else task.sums.add_(sums)
         if task.mix.has_b2:
@@ -226,45 +245,55 @@ class Engine:
         """Return Hx and Gx: one double backward per batch gives Hx and Jx, one backward JᵀSJx."""
         self.refresh()
         H, G = (Task(mix, subset, x, torch.empty_like(x)) for mix in (Mix(1.0), Mix()))
-        for graph, _ in self.graphs():
-            u = graph.hessian(subset, H.v, H.sink, None, with_u=True)
-            graph.vjp(subset, graph.state.curvature(u), G.sink)
+        with self._failures_named():
+            for graph, _ in self.graphs():
+                u = graph.hessian(subset, H.v, H.sink, None, with_u=True)
+                graph.vjp(subset, graph.state.curvature(u), G.sink)
         H.sink.finish(1.0)
         G.sink.finish(1.0)
         return H.out, G.out
 
     # -- the faster way to Jv ----------------------------------------------------------------------------------------
 
-    def _route(self, graph: Graph, task: Task, *, kept: bool) -> str:
-        """Return the faster way to Jv, timed once: a double backward, or forward mode."""
+    def _route(self, graph: Graph, task: Task, columns: int, *, kept: bool) -> str:
+        """Return the faster way to Jv, timed once: a double backward, or forward mode.
+
+        Several columns share the graph of a batch by the former, and its outputs alone by the latter.
+        """
+        if columns > 1 and not kept:
+            if self.block_route is None:
+                self.block_route = self._timed_route(graph, task, columns, kept=kept)
+            return self.block_route
         if self.route is None:
-            self.route = self._timed_route(graph, task, kept=kept)
+            self.route = self._timed_route(graph, task, 1, kept=kept)
         return self.route
 
-    def _timed_route(self, graph: Graph, task: Task, *, kept: bool) -> str:
+    def _timed_route(self, graph: Graph, task: Task, columns: int, *, kept: bool) -> str:
         if self.batches.device.type == "meta":
             return "double backward"
         times = {}
         for route in ("forward", "double backward"):
             try:
-                times[route] = min(self._time(graph, task, route, kept=kept) for _ in range(3))
+                times[route] = min(self._time(graph, task, route, columns, kept=kept) for _ in range(3))
             except (RuntimeError, NotImplementedError) as error:
                 _log.info("Jv by %s is not possible: %s", route, str(error).splitlines()[0])
         if not times:
             return "double backward"
         best = min(times, key=lambda route: times[route])
-        _log.info("Jv by %s (%s)", best, ", ".join(f"{r}: {1e3 * t:.3g} ms" for r, t in times.items()))
+        said = ", ".join(f"{route}: {1e3 * seconds:.3g} ms" for route, seconds in times.items())
+        _log.info("Jv by %s for %d columns (%s)", best, columns, said)
         return best
 
-    def _time(self, graph: Graph, task: Task, route: str, *, kept: bool) -> float:
-        """Return the time of one Jv as it will be done: on the kept graph, or with all that leads there."""
+    def _time(self, graph: Graph, task: Task, route: str, columns: int, *, kept: bool) -> float:
+        """Return the time of Jv as it will be done: on the kept graph, or with all that leads there."""
         if not kept:
             graph = graph.fresh()
         elif route == "double backward":
             _ = graph.g
         synchronize(self.batches.device)
         started = time.perf_counter()
-        graph.jvp(task.subset, task.v, route, record=not kept)
+        for _ in range(min(columns, 4)):
+            graph.jvp(task.subset, task.v, route, record=not kept)
         synchronize(self.batches.device)
         return time.perf_counter() - started
 
@@ -273,7 +302,7 @@ class Engine:
         self.refresh()
         task = Task(Mix(), subset, x, torch.empty_like(x))
         for graph, kept in self.graphs():
-            u = graph.jvp(subset, task.v, self._route(graph, task, kept=kept))
+            u = graph.jvp(subset, task.v, self._route(graph, task, 1, kept=kept))
             yield graph.state, u
 
     def transposed(self, subset: Subset, cotangents: Callable[[int, Any], Tensor], out: Tensor) -> Tensor:

@@ -51,19 +51,24 @@ class Graph:
         The batch.
     make_state
         From outputs and targets to the loss near them.
+    check
+        Whether to look for functions without a second derivative behind the gradient.
     """
 
-    def __init__(self, forward: Forward, batch: Batch, make_state: Callable[[Tensor, Any], State]) -> None:
+    def __init__(
+        self, forward: Forward, batch: Batch, make_state: Callable[[Tensor, Any], State], *, check: bool
+    ) -> None:
         self._forward, self._batch, self._make_state = forward, batch, make_state
         self._f: Tensor | None = None
         self._g: tuple[Tensor | None, ...] | None = None
         self._r: Tensor | None = None
         self._state: State | None = None
         self._selector = _Selector()
+        self._check = check
 
     def fresh(self) -> Graph:
         """Return the same batch, not yet evaluated."""
-        return Graph(self._forward, self._batch, self._make_state)
+        return Graph(self._forward, self._batch, self._make_state, check=self._check)
 
     @property
     def state(self) -> State:
@@ -96,7 +101,13 @@ class Graph:
             with torch.enable_grad():
                 self._r = _Residual.apply(f, self.state.residual.to(f.dtype), self._selector)
                 self._g = torch.autograd.grad(f, self._forward.leaves, self._r, create_graph=True, allow_unused=True)
+            if self._check:
+                check_twice_differentiable(self._g)
         return self._g
+
+    @property
+    def has_gradient(self) -> bool:
+        return self._g is not None
 
     # -- products --------------------------------------------------------------------------------------------------
 
@@ -202,6 +213,5 @@ def graph_bytes(graph: Graph, shared: Sequence[Tensor]) -> int:
         return t
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-        gradient = graph.g
-    check_twice_differentiable(gradient)
+        _ = graph.g
     return total

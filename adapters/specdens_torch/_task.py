@@ -28,4 +28,9 @@ class Task:
             self.factor = self.mix.h
             self.mix = self.mix.times(1.0 / self.factor)
         self.v = self.subset.tangents(self.x)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what was done so far."""
+        self.sums, self.jvps = None, []
         self.sink = Sink(self.subset, self.out)

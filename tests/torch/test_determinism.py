@@ -101,6 +101,63 @@ def test_operations_without_a_second_derivative_are_named(module, cache):
         _ = sdt.Curvature(broken, LOSS, (x, y), cache=cache).Hess @ torch.ones(95, dtype=torch.float64)
 
 
+class Sometimes(nn.Module):
+    """A module that leads through another one only where an input is large."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(x) if x.abs().max() > 100 else x.sin()
+
+
+@pytest.mark.parametrize("name", ["Hess", "G", "H"])
+@pytest.mark.parametrize("cache", ["auto", "off"])
+@pytest.mark.parametrize("module", [OnceModule, InPlace])
+def test_operations_of_a_later_batch_alone_are_named_too(module, cache, name):
+    model, x, y = make()
+    x[20:] *= 1e4
+    broken = nn.Sequential(nn.Linear(5, 5).double(), Sometimes(module()), model)
+    with torch.no_grad():
+        broken[0].weight.copy_(torch.eye(5))
+    curv = sdt.Curvature(broken, LOSS, split(x, y, 20, 10), cache=cache)
+    A = getattr(curv, name)
+    with pytest.raises(ValueError, match=rf"module `1\.module` \({module.__name__}\) cannot be differentiated twice"):
+        _ = A @ torch.ones(A.shape[0], dtype=torch.float64)
+
+
+class NoForwardMode(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0].cos()
+
+
+class NoForwardModeModule(nn.Module):
+    def forward(self, x):
+        return NoForwardMode.apply(x)
+
+
+@pytest.mark.parametrize("cache", ["auto", "off"])
+def test_a_later_batch_without_forward_mode_takes_the_other_way(cache):
+    model, x, y = make()
+    x[20:] *= 1e4
+    odd = nn.Sequential(nn.Linear(5, 5).double(), Sometimes(NoForwardModeModule()), model)
+    with torch.no_grad():
+        odd[0].weight.copy_(torch.eye(5))
+    curv = sdt.Curvature(odd, LOSS, split(x, y, 20, 10), cache=cache)
+    curv._engine.route = "forward"
+    v = torch.ones(curv.G.shape[0], dtype=torch.float64)
+    found = curv.B2 @ v
+    assert curv._engine.route == "double backward"
+    assert_close(found, sdt.Curvature(odd, LOSS, (x, y)).B2 @ v)
+
+
 # -- the model is left as it was found ---------------------------------------------------------------------------------
 
 

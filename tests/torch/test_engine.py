@@ -67,13 +67,38 @@ def test_products_together_are_those_one_by_one():
         assert_close(together[name], getattr(curv, name) @ v)
 
 
-def test_streamed_blocks_make_the_graphs_once_for_all_columns():
+@pytest.mark.parametrize("name", FAMILY)
+def test_streamed_blocks_read_and_evaluate_every_batch_once_per_pass(name):
     model, x, y = make()
-    calls = []
-    curv = sdt.Curvature(model, LOSS, split(x, y, 25, 5), cache="off")
+    reads, calls = [], []
+
+    class Loader:
+        def __iter__(self):
+            for batch in split(x, y, 14, 15, 1):
+                reads.append(1)
+                yield batch
+
+    curv = sdt.Curvature(model, LOSS, Loader(), keep_data=False)
+    A = getattr(curv, name)
+    curv._engine.block_route = "double backward"
+    some(A)  # class weights are found once
     model.register_forward_hook(lambda *_: calls.append(1))
-    some(curv.Hess)
-    assert len(calls) == 2  # five columns, two batches
+    reads.clear()
+    some(A)
+    passes = 1 if name in ("Hess", "G", "H") else 2  # class means run over all batches
+    assert len(calls) == len(reads) == 3 * passes  # for five columns
+
+
+def test_the_way_to_jv_of_a_streamed_block_is_timed_on_its_own(caplog):
+    model, x, y = make()
+    curv = sdt.Curvature(model, LOSS, split(x, y, 25, 5), cache="off")
+    with caplog.at_level(logging.INFO, logger="specdens"):
+        some(curv.G)
+    assert "for 5 columns" in caplog.text
+    assert curv._engine.block_route in ("forward", "double backward")
+    for route in ("forward", "double backward"):
+        curv._engine.block_route = route
+        assert_close(some(curv.B2), some(sdt.Curvature(model, LOSS, (x, y)).B2))
 
 
 @pytest.mark.parametrize("cache", ["auto", "off"])
@@ -131,9 +156,9 @@ def test_without_a_cache_one_graph_is_alive_at_a_time(monkeypatch):
     graphs, alive = [], []
     make_graph = engine._graph
 
-    def recorded(batch):
+    def recorded(batch, *, check):
         alive.append(sum(graph() is not None and graph()._f is not None for graph in graphs))
-        graph = make_graph(batch)
+        graph = make_graph(batch, check=check)
         graphs.append(weakref.ref(graph))
         return graph
 

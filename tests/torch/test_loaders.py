@@ -6,6 +6,7 @@ import pytest
 import specdens_torch as sdt
 import torch
 from cases import assert_close, dense_hessian, make, some, split
+from specdens_torch import _batches
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, TensorDataset, WeightedRandomSampler
 
@@ -215,3 +216,44 @@ def test_bad_data_is_refused_in_words():
         sdt.Curvature(model, LOSS, [x, y, y])
     with pytest.raises(TypeError, match="`data` must be a DataLoader"):
         sdt.Curvature(model, LOSS, 3)
+
+
+# -- transfers -------------------------------------------------------------------------------------------------------
+
+
+class Recorded(torch.Tensor):
+    """A tensor that writes down how it is sent elsewhere."""
+
+    log: list
+
+    def is_pinned(self):
+        return "pinned" in self.log
+
+    def pin_memory(self):
+        self.log.append("pinned")
+        return self
+
+    def to(self, device, non_blocking=False):
+        self.log.append(f"to {device}, {non_blocking=}")
+        return self.as_subclass(torch.Tensor).to(device)
+
+
+@pytest.mark.parametrize("accelerator", [True, False])
+@pytest.mark.parametrize("keep", [True, False], ids=["kept", "streamed"])
+def test_batches_are_pinned_for_accelerators_alone_and_never_waited_for(accelerator, keep, monkeypatch):
+    monkeypatch.setattr(_batches, "_is_accelerator", lambda device: accelerator)
+    log = []
+    x, y = (torch.ones(4, 2).as_subclass(Recorded) for _ in range(2))
+    x.log = y.log = log
+    batches = _batches.Batches([(x, y)], torch.device("meta"), keep=keep, budget=10**9)
+    assert all(t.device.type == "meta" for t in next(iter(batches)).raw)
+    assert log.count("pinned") == (1 if accelerator else 0)  # the second finds the log and is pinned already
+    assert log.count("to meta, non_blocking=True") == 2
+    log.clear()
+    _ = next(iter(batches))
+    assert len(log) == (0 if keep else 3 if accelerator else 2)
+
+
+def test_what_is_on_the_device_is_not_sent():
+    x = torch.ones(3)
+    assert _batches._sent(x, torch.device("cpu"), pin=False) is x
