@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
+from specdens._csr import SparseMatrix
 from specdens._errors import as_count
 from specdens._operators import LinearOperator, Operator, Products
 from specdens._vectors import Array, Vectors, dtype_name, vectors_like
@@ -109,6 +110,8 @@ def _from_scipy_sparse(A: Any, shape: Any, dtype: Any) -> Operator:
     if np.issubdtype(A.dtype, np.integer) and A.data.size:
         _check_integers(int(A.data.max()), int(A.data.min()))
     A = A.astype(name, copy=False)
+    if A.format == "csr":
+        return SparseMatrix(A)
     return Products(n, vectors_like(np.empty(0, dtype=name)), A.__matmul__, blocks=True)
 
 

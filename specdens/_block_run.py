@@ -18,6 +18,8 @@ class BlockRecurrence(Protocol):
     indices: tuple[int, ...]
     num_steps: int
     num_products: int
+    spare: Any
+    """Memory for the next product; it need not be kept."""
     vector_names: ClassVar[Sequence[str]]
     """Which of its arrays are of the size of vectors."""
 
@@ -118,6 +120,7 @@ class BlockRun(Generic[R]):
         while run.num_steps < num_steps and run.active.any():
             run.step(self.A, check=self.check and block == 0)
             self.stage.tick(self.num_products, self._snapshot, run.largest)
+        run.spare = None
         if self.keep_vectors:
             return
         if self.stage.monitor.is_cheap() and self.stage.save_now():

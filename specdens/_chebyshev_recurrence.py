@@ -39,6 +39,8 @@ class ChebyshevRecurrence:
     num_steps: int = 0
     num_products: int = 0
     next_look: int = _FIRST_LOOK
+    spare: Array | None = None
+    """Memory for the next product, of an operator that can use it."""
     vector_names: ClassVar[Sequence[str]] = ("v", "v_prev")
 
     @classmethod
@@ -59,18 +61,35 @@ class ChebyshevRecurrence:
     def step(self, A: Operator, *, check: bool) -> None:
         """Do one step of every probe: one product, one wait for the device, two moments."""
         vectors, v, v_prev, step = A.vectors, self.v, self.v_prev, self.num_steps + 1
-        w = A.apply_within(v)
         num_products = self.num_products + len(self.indices)
         if check and step == 1:
-            w = check_determinism(A, v, w)
+            w = check_determinism(A, v, A.apply_within(v))
             num_products += 1
-        w, odd = _next_vector(A, self.interval, v_prev, v, w)
-        pair = self._new_moments(A, step, vectors.to_host(vectors.xp.stack([odd, vectors.dot(w, w)])), check=check)
+            w, odd, even = vectors.three_term(w, v, **self._factors(A))
+        else:
+            w, odd, even = A.three_term(v, v_prev, **self._factors(A), out=self.spare)
+        if A.bulk_dimension < A.shape[0] and not self.interval.lo < 0 < self.interval.hi:
+            # Rounding leaves traces in the deflated subspace, on which the operator acts as zero: where zero is outside
+            # the interval, the recurrence would amplify them.
+            w = A.project(w)
+            odd, even = vectors.dot(v, w), vectors.dot(w, w)
+        pair = self._new_moments(A, step, vectors.to_host(vectors.xp.stack([odd, even])), check=check)
         if check and step == 2:
             self._check_symmetry(A, vectors.to_host(vectors.dot(v_prev, w)), pair)
         self._look(A, np.concatenate([self.mus, pair], axis=1))
         self.mus = np.concatenate([self.mus, pair], axis=1)
+        self.spare = v_prev if A.fills_given_memory else None
         self.v_prev, self.v, self.num_steps, self.num_products = v, w, step, num_products
+
+    def _factors(self, A: Operator) -> dict[str, Array]:
+        """Return the factors of A v, v and v_prev in (2/d)(A v − c v) − v_prev, or in half of it at first."""
+        factor = (1.0 if self.v_prev is None else 2.0) / (self.interval.width / 2)
+        factors = {"a": _number(A, factor)}
+        if self.interval.center != 0:
+            factors["b"] = _number(A, -factor * self.interval.center)
+        if self.v_prev is not None:
+            factors["c"] = _number(A, -1.0)
+        return factors
 
     def _new_moments(self, A: Operator, step: int, scalars: NDArray[Any], *, check: bool) -> Floats:
         """Return μ_{2j−1} and μ_{2j} from ⟨r_{j−1}, r_j⟩ and ⟨r_j, r_j⟩."""
@@ -131,7 +150,7 @@ class ChebyshevRecurrence:
 
     def forget_vectors(self) -> None:
         """Keep the moments alone."""
-        self.v = self.v_prev = None
+        self.v = self.v_prev = self.spare = None
 
     def load_vectors(self, A: Operator, read: Callable[[str], NDArray[Any]]) -> None:
         """Take the vectors back from their saved arrays."""
@@ -171,25 +190,6 @@ class ChebyshevRecurrence:
             num_products=num_products,
             next_look=next_look,
         )
-
-
-def _next_vector(A: Operator, interval: Interval, v_prev: Array | None, v: Array, w: Array) -> tuple[Array, Array]:
-    """Turn w = A v into (2/d)(A v − c v) − v_prev, in place, or into half of it at first; return it and ⟨v, it⟩."""
-    vectors, half = A.vectors, interval.width / 2
-    factor = (1.0 if v_prev is None else 2.0) / half
-    w = vectors.scale(_number(A, factor), w)
-    shift = _number(A, -factor * interval.center)
-    if v_prev is None:
-        w, odd = vectors.axpy_dot(shift, v, w, v)
-    else:
-        w = vectors.axpy(shift, v, w) if interval.center != 0 else w
-        w, odd = vectors.axpy_dot(_number(A, -1.0), v_prev, w, v)
-    if A.bulk_dimension < A.shape[0] and not interval.lo < 0 < interval.hi:
-        # Rounding leaves traces in the deflated subspace, on which the operator acts as zero: where zero is outside
-        # the interval, the recurrence would amplify them.
-        w = A.project(w)
-        odd = vectors.dot(v, w)
-    return w, odd
 
 
 def _number(A: Operator, value: float) -> Array:

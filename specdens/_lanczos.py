@@ -16,9 +16,8 @@ from specdens._vectors import Array
 
 # Of the largest eigenvalue known beforehand: products outside its space carry its rounding, even where nothing is left.
 _KNOWN_SHARE = 0.03
-
-
 _SMALLEST = 1e-140
+_EPS64 = float(np.finfo(np.float64).eps)
 
 
 @dataclass
@@ -32,8 +31,10 @@ class Recurrence:
     indices: tuple[int, ...]
     """The numbers of the probes."""
     v: Array
-    """The current Lanczos vectors, unit columns; zero for a probe that has ended."""
+    """The current Lanczos vectors, columns of the lengths `norms`; zero for a probe that has ended."""
     v_prev: Array | None = None
+    norms: NDArray[np.float64] = field(default_factory=lambda: np.empty((2, 0)))
+    """The lengths of the columns of v and of v_prev, as measured: 1 to many digits, and never divided by."""
     alphas: list[list[float]] = field(default_factory=list)
     betas: list[list[float]] = field(default_factory=list)
     """Per probe β₁, …, β_m; the last one couples to the next vector."""
@@ -43,6 +44,10 @@ class Recurrence:
     """Whether the probe goes on: false once T is exact."""
     num_steps: int = 0
     num_products: int = 0
+    spare: Array | None = None
+    """Memory for the next product, of an operator that can use it."""
+    num_shared: int = 0
+    """How many of v and v_prev another recurrence holds too: they are not to be written."""
     vector_names: ClassVar[Sequence[str]] = ("v", "v_prev")
 
     @classmethod
@@ -61,33 +66,73 @@ class Recurrence:
             v,
             alphas=[[] for _ in range(k)],
             betas=[[] for _ in range(k)],
+            norms=np.ones((2, k)),
             scale=np.full(k, _known_size(A)),
             active=np.ones(k, dtype=bool),
         )
 
     def step(self, A: Operator, *, check: bool) -> None:
-        """Do one step of every probe: one product, one wait for the device."""
-        vectors, v, v_prev = A.vectors, self.v, self.v_prev
-        w = A.apply_within(v)
+        """Do one step of every probe: one product, one wait for the device.
+
+        With vectors of length n_v and n_prev, w = A v − β (n_v/n_prev) v_prev and α = ⟨v, w⟩/n_v² the next vector is
+        g (w − α v). Any g > 0 would do, as its length is measured: β = ‖g (w − α v)‖/(g n_v).
+        """
+        v, v_prev = self.v, self.v_prev
+        c = None
+        if v_prev is not None:
+            beta = np.array([row[-1] for row in self.betas], dtype=np.float64) * self.active
+            c = _coefficients(A, np.asarray(-beta * self.norms[0] / self.norms[1], dtype=np.float64))
+        if check and self.num_steps < 2:
+            w = self._checked_product(A, v, v_prev)
+            w, vw, ww = A.vectors.three_term(w, v, v_prev, c=c)
+        else:
+            w, vw, ww = A.three_term(v, v_prev, c=c, out=self.spare)
         self.num_products += len(self.indices)
-        if check and v_prev is None:
+        w, scalars = self._next_vector(A, v, w, vw, ww)
+        ended = self._record(A, A.vectors.to_host(scalars), check=check)
+        if ended:
+            w = A.vectors.scale(_coefficients(A, self.active * 1.0), w)
+        self._turn(A, w)
+
+    def _next_vector(self, A: Operator, v: Array, w: Array, vw: Array, ww: Array) -> tuple[Array, Array]:
+        """Turn w into g (w − α v); return it, and α, g and its squared length as one array on the device.
+
+        Before the vector is known, ‖w − α v‖² ≈ ⟨w, w⟩ − α⟨v, w⟩: good enough for a g that makes it a unit vector to
+        many digits, in the pass that subtracts α v.
+        """
+        vectors = A.vectors
+        with vectors.precisely():
+            alpha = self._alpha(A, vw)
+            squared, whole = vectors.real(ww - alpha * vectors.xp.conj(vw)), vectors.real(ww)
+            g = self._inverse_root(A, vectors.xp.maximum(squared, _EPS64 * whole))
+            w, length = vectors.add_scale(-alpha, v, g, w)
+            return w, vectors.xp.stack([alpha, g, length])
+
+    def _alpha(self, A: Operator, vw: Array) -> Array:
+        return vw * _coefficients(A, 1.0 / np.square(self.norms[0]))
+
+    def _inverse_root(self, A: Operator, squared: Array) -> Array:
+        """Return 1/√ of squared lengths, where that is finite in the dtype of the vectors, as the vectors meet it."""
+        vectors, xp = A.vectors, A.vectors.xp
+        roots = xp.sqrt(xp.maximum(squared, xp.full_like(squared, vectors.tiny)))
+        return vectors.narrowed(xp.astype(1.0 / roots, vectors.wide))
+
+    def _turn(self, A: Operator, w: Array) -> None:
+        """Make w the current vector; the memory of the one before the last is free, unless it is shared."""
+        free = self.v_prev if self.num_shared == 0 and A.fills_given_memory else None
+        self.num_shared = max(0, self.num_shared - 1)
+        self.v, self.v_prev, self.spare = w, self.v, free
+
+    def _checked_product(self, A: Operator, v: Array, v_prev: Array | None) -> Array:
+        """Return the first or the second product, after a look at it."""
+        w = A.apply_within(v)
+        if v_prev is None:
             w = check_determinism(A, v, w)
             _check_range(A, w)
             self.num_products += 1
-        elif check and self.num_steps == 1:
-            self._check_symmetry(A, v_prev, v, w)
-        if v_prev is None:
-            alpha = vectors.dot(v, w)
         else:
-            beta_prev = _coefficients(A, np.array([beta[-1] for beta in self.betas]) * self.active)
-            w, alpha = vectors.axpy_dot(-beta_prev, v_prev, w, v)
-        w, beta_squared = self._residual(A, alpha, v, w)
-        inverse = self._record(A, vectors.to_host(vectors.xp.stack([alpha, beta_squared])), check=check)
-        self.v_prev, self.v = v, vectors.scale(_coefficients(A, inverse), w)
-
-    def _residual(self, A: Operator, alpha: Array, v: Array, w: Array) -> tuple[Array, Array]:
-        """Return w − α v and its squared norm."""
-        return A.vectors.axpy_dot(-alpha, v, w, w)
+            self._check_symmetry(A, v_prev, v, w)
+        return w
 
     def reserve(self, A: Operator, num_steps: int) -> None:
         """Make room for so many steps: two vectors are all that is needed."""
@@ -99,12 +144,14 @@ class Recurrence:
 
     def forget_vectors(self) -> None:
         """Keep the coefficients alone."""
-        self.v = self.v_prev = None
+        self.v = self.v_prev = self.spare = None
 
     def copy(self) -> Self:
-        """Return a recurrence that can go on without changing this one; vectors are shared, as no step writes them."""
+        """Return a recurrence that can go on without changing this one; the vectors are shared."""
         return replace(
             self,
+            spare=None,
+            num_shared=2,
             alphas=[list(row) for row in self.alphas],
             betas=[list(row) for row in self.betas],
             active=self.active.copy(),
@@ -134,6 +181,7 @@ class Recurrence:
             "lengths": np.array(lengths),
             "scale": self.scale,
             "active": self.active,
+            "norms": self.norms,
             "counts": np.array([self.num_steps, self.num_products]),
         }
         arrays: dict[str, Callable[[], NDArray[Any]]] = {
@@ -159,20 +207,22 @@ class Recurrence:
             betas=[row.tolist() for row in np.split(arrays["betas"], ends)],
             scale=arrays["scale"],
             active=arrays["active"],
+            norms=arrays["norms"],
             num_steps=num_steps,
             num_products=num_products,
         )
 
-    def _record(self, A: Operator, scalars: NDArray[np.generic], *, check: bool) -> NDArray[np.float64]:
-        """Append α and β of the probes that are still active; return what to multiply their next vectors with."""
-        alpha, beta_squared = (np.atleast_1d(row) for row in scalars)
+    def _record(self, A: Operator, scalars: NDArray[np.generic], *, check: bool) -> bool:
+        """Append α and β of the probes that are still active; return whether one of them has ended."""
+        alpha, g, squared_length = (np.atleast_1d(row) for row in scalars)
         self.num_steps += 1
-        for j in np.flatnonzero(self.active & ~(np.isfinite(alpha) & np.isfinite(beta_squared))):
+        for j in np.flatnonzero(self.active & ~(np.isfinite(alpha) & np.isfinite(squared_length))):
             raise ValueError(
                 f"A @ x returned {'nan' if np.isnan(alpha[j]) else 'inf'} at step {self.num_steps} of probe "
                 f"{self.indices[j]}: the operator, or the model behind it, is not finite."
             )
-        beta = np.sqrt(np.maximum(beta_squared.real, 0.0))
+        length = np.sqrt(np.maximum(squared_length.real, 0.0))
+        beta = length / (g.real * self.norms[0])
         beta_prev = np.array([row[-1] if row else 0.0 for row in self.betas])
         size = np.sqrt(np.abs(alpha) ** 2 + beta**2 + beta_prev**2)
         self.scale = np.maximum(self.scale, size)
@@ -185,14 +235,17 @@ class Recurrence:
             self.alphas[j].append(float(alpha[j].real))
             self.betas[j].append(float(beta[j]))
         # an invariant subspace; relative to this product, so that outliers do not hide a bulk far below them
-        self.active = self.active & (beta > breakdown(A) * np.maximum(size, _known_size(A)))
-        return np.where(self.active, 1.0 / np.where(self.active, beta, 1.0), 0.0)
+        active = self.active & (beta > breakdown(A) * np.maximum(size, _known_size(A)))
+        ended, self.active = bool(np.any(active != self.active)), active
+        self.norms = np.stack([np.where(active, length, 1.0), self.norms[0]])
+        return ended
 
     def _check_symmetry(self, A: Operator, v_prev: Array, v: Array, w: Array) -> None:
         """Compare ⟨v₁, A v₂⟩ with β₁: far apart at any n unless the operator is symmetric, and no further product."""
-        seen = np.atleast_1d(A.vectors.to_host(A.vectors.dot(v_prev, w)))
+        lengths = self.norms[0] * self.norms[1]
+        seen = np.atleast_1d(A.vectors.to_host(A.vectors.dot(v_prev, w))) / lengths
         # where β₁ is small, rounding has left a part of v₁ in v₂, which A multiplies by α₁
-        overlap = np.atleast_1d(A.vectors.to_host(A.vectors.dot(v_prev, v)))
+        overlap = np.atleast_1d(A.vectors.to_host(A.vectors.dot(v_prev, v))) / lengths
         seen = seen - np.array([row[0] for row in self.alphas]) * overlap
         beta = np.array([row[0] for row in self.betas])
         # what is not finite is another fault, which the record of this step will name
@@ -210,7 +263,7 @@ def breakdown(A: Operator) -> float:
     A few units of the vectors, whose coefficients are exact; in float64 also what the accumulation of inner products
     leaves (39 ε was seen on a Kneser graph, with room for more).
     """
-    return 5 * A.vectors.eps + 100 * float(np.finfo(np.float64).eps)
+    return 5 * A.vectors.eps + 100 * _EPS64
 
 
 def _known_size(A: Operator) -> float:

@@ -136,7 +136,7 @@ class Operator(ABC):
         self._check_product(x, y)
         if self._reuses_memory:
             return self.vectors.copy(y)
-        for earlier in self._last_products:
+        for earlier in tuple(self._last_products):  # another thread may use the operator too
             product = earlier()
             if product is not None and same_memory(product, y):
                 self._reuses_memory = True

@@ -57,14 +57,19 @@ class OrthogonalRecurrence(Recurrence):
             arrays["basis"] = partial(A.vectors.to_host, self.basis[: self.num_steps, :])
         return arrays
 
-    def _residual(self, A: Operator, alpha: Array, v: Array, w: Array) -> tuple[Array, Array]:
+    def _next_vector(self, A: Operator, v: Array, w: Array, vw: Array, ww: Array) -> tuple[Array, Array]:
         vectors = A.vectors
         self.basis = vectors.assign(self.basis, (self.num_steps, ...), v)
         Q = self.basis[: self.num_steps + 1, :].T
-        w = vectors.axpy(-alpha, v, w)
-        for _ in range(2):  # twice is enough: the second pass removes what cancellation left of the first
-            w = vectors.subtract(Q, vectors.coefficients(Q, w), w)
-        return w, vectors.dot(w, w)
+        with vectors.precisely():
+            alpha = self._alpha(A, vw)
+            w = vectors.axpy(-alpha, v, w)
+            for _ in range(2):  # twice is enough: the second pass removes what cancellation left of the first
+                w = vectors.subtract(Q, vectors.coefficients(Q, w), w)
+            g = self._inverse_root(A, vectors.real(vectors.dot(w, w)))
+            w = vectors.scale(g, w)
+            length = vectors.dot(w, w)
+            return w, vectors.xp.stack([alpha, g, length])
 
 
 def slow_lanczos(

@@ -54,3 +54,17 @@ class Library:
 def library(request) -> Library:
     """Every array library in turn."""
     return Library(request.param)
+
+
+@pytest.fixture(scope="module", params=["reference", "fast"])
+def _both_paths(request):
+    """Run a module's laws on the reference path, then on compiled kernels for vectors of any size."""
+    from specdens import _fast
+
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "fast":
+            pytest.importorskip("numba")
+            patch.setattr(_fast, "SMALLEST", 1)
+        else:
+            patch.setattr(_fast, "_enabled", False)
+        yield

@@ -12,6 +12,8 @@ from spectra import diagonal, rotated, semicircle
 from specdens import Counted, EigenPairs, as_operator, deflate, fast_lanczos, kpm
 from specdens._chebyshev import moments_of_tridiagonal
 
+pytestmark = pytest.mark.usefixtures("_both_paths")
+
 # zero, or large enough for its square to be a float
 numbers = st.floats(-10, 10).map(lambda x: x if abs(x) > 1e-100 else 0.0)
 spectra = st.lists(numbers, min_size=1, max_size=30).map(np.array)

@@ -19,6 +19,8 @@ from specdens._probes import gaussian_probe_block
 # Rounding grows slowly with the number of steps: what 50 steps in float64 leave is below this, relative to the scale.
 ROUNDING = 1e-11
 
+pytestmark = pytest.mark.usefixtures("_both_paths")
+
 METHODS = (sd.fast_lanczos, sd.slow_lanczos)
 
 

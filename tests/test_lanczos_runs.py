@@ -146,6 +146,7 @@ class Scaling:
 def test_fast_lanczos_holds_three_vectors_per_probe_the_product_included(block_size):
     n = 2_000_000
     A = Scaling(n)
+    sd.fast_lanczos(A, num_steps=2, num_probes=block_size, block_size=block_size)  # compiles what will be used
     tracemalloc.start()
     try:
         sd.fast_lanczos(A, num_steps=4, num_probes=block_size, block_size=block_size)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specdens._vectors import JaxVectors, Vectors, dtype_name, vectors_like
+from specdens._vectors import FastVectors, JaxVectors, Vectors, dtype_name, vectors_like
 
 N, K, M = 37, 3, 4
 COLUMNS = pytest.mark.parametrize("columns", [(), (1,), (K,)], ids=["vector", "one column", "block"])
@@ -30,9 +30,9 @@ def make(library, columns, is_complex):
     return vectors, xs, [np.array(vectors.to_host(x)) for x in xs]
 
 
-def coefficients_of(vectors, columns, is_complex):
+def coefficients_of(vectors, columns, is_complex, *, seed=4):
     """Return coefficients on the device, of shape () or (k,), and their values."""
-    values = np.asarray(draw(4, *columns, is_complex=is_complex))
+    values = np.asarray(draw(seed, *columns, is_complex=is_complex))
     a = vectors.from_host(values, vectors.wide)
     return a, vectors.to_host(a)
 
@@ -78,20 +78,27 @@ def test_axpy_adds_a_multiple_column_by_column(library, columns, is_complex):
 
 @FIELD
 @COLUMNS
-def test_axpy_dot_is_axpy_and_then_dot(library, columns, is_complex):
-    vectors, (x, y, z), (X, Y, Z) = make(library, columns, is_complex)
-    a, value = coefficients_of(vectors, columns, is_complex)
-    found, product = vectors.axpy_dot(a, x, y, z)
-    assert_close(vectors, library, found, Y + value * X)
-    assert_close(vectors, library, product, np.sum(Z.conj() * (Y + value * X), axis=0))
+@pytest.mark.parametrize("given", ["", "a", "b", "c", "ac", "abc"])
+def test_three_term_updates_and_then_takes_inner_products(library, columns, is_complex, given):
+    vectors, (w, v, v_prev), (W, V, V_prev) = make(library, columns, is_complex)
+    each = {name: coefficients_of(vectors, columns, is_complex, seed=seed) for seed, name in enumerate("abc")}
+    values = {"a": 1.0, "b": 0.0, "c": 0.0} | {name: each[name][1] for name in given}
+    found, vw, ww = vectors.three_term(w, v, v_prev, **{name: each[name][0] for name in given})
+    expected = values["a"] * W + values["b"] * V + values["c"] * V_prev
+    assert tuple(vw.shape) == tuple(ww.shape) == columns
+    assert_close(vectors, library, found, expected)
+    assert_close(vectors, library, vw, np.sum(V.conj() * expected, axis=0))
+    assert_close(vectors, library, ww, np.sum(np.abs(expected) ** 2, axis=0))
 
 
+@FIELD
 @COLUMNS
-def test_axpy_dot_of_y_with_itself_is_the_squared_norm_of_the_sum(library, columns):
-    vectors, (x, y, _), (X, Y, _) = make(library, columns, False)
-    a, value = coefficients_of(vectors, columns, False)
-    _, squared = vectors.axpy_dot(a, x, y, y)
-    assert_close(vectors, library, squared, np.sum((Y + value * X) ** 2, axis=0))
+def test_add_scale_is_axpy_and_then_scale(library, columns, is_complex):
+    vectors, (w, v, _), (W, V, _) = make(library, columns, is_complex)
+    (a, A), (b, B) = (coefficients_of(vectors, columns, is_complex, seed=seed) for seed in (1, 2))
+    found, squares = vectors.add_scale(b, v, a, w)
+    assert_close(vectors, library, found, A * (W + B * V))
+    assert_close(vectors, library, squares, np.sum(np.abs(A * (W + B * V)) ** 2, axis=0))
 
 
 @FIELD
@@ -150,7 +157,8 @@ def test_from_host_copies(library):
 
 
 def test_every_library_gets_its_own_operations(library):
-    assert type(vectors_like(library.array([1.0]))) is (JaxVectors if library.name == "jax.numpy" else Vectors)
+    expected = {"jax.numpy": JaxVectors, "numpy": FastVectors, "torch": FastVectors}.get(library.name, Vectors)
+    assert type(vectors_like(library.array([1.0]))) is expected
 
 
 @pytest.mark.parametrize("name", ["float32", "float64", "complex64", "complex128"])
@@ -191,7 +199,8 @@ def test_what_is_said_to_be_in_place_writes_into_the_given_memory(name, columns)
     a = vectors.from_host(np.asarray(2.0), vectors.wide)
     for operation in (
         lambda: vectors.axpy(a, x, y),
-        lambda: vectors.axpy_dot(a, x, y, w)[0],
+        lambda: vectors.three_term(y, x, w, a=a, b=a, c=a)[0],
+        lambda: vectors.add_scale(a, x, a, y)[0],
         lambda: vectors.scale(a, y),
         lambda: vectors.subtract(Q, vectors.coefficients(Q, x), y),
         lambda: vectors.assign(y, (slice(0, 1), ...), x[3:4, ...]),
@@ -268,7 +277,8 @@ def test_no_operation_makes_a_temporary_the_size_of_a_vector():
         "dot": lambda: vectors.dot(x, y),
         "norm": lambda: vectors.norm(x),
         "axpy": lambda: vectors.axpy(a, x, y),
-        "axpy_dot": lambda: vectors.axpy_dot(a, x, y, z),
+        "three_term": lambda: vectors.three_term(y, x, z, a=a, b=a, c=a),
+        "add_scale": lambda: vectors.add_scale(a, x, a, y),
         "scale": lambda: vectors.scale(a, x),
         "block dot": lambda: vectors.dot(block, block),
         "block scale": lambda: vectors.scale(np.asarray([0.5, 2.0]), block),

@@ -1,0 +1,42 @@
+"""Sparse matrices in CSR format, whose products are fused with what follows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from specdens import _fast
+from specdens._operators import Operator
+from specdens._vectors import Array, vectors_like
+
+
+class SparseMatrix(Operator):
+    """A SciPy matrix in CSR format: products by compiled kernels where they serve, else by SciPy."""
+
+    def __init__(self, A: Any) -> None:
+        super().__init__(A.shape[0], vectors_like(np.empty(0, dtype=A.dtype)))
+        self.A = A
+
+    @property
+    def fills_given_memory(self) -> bool:  # type: ignore[override]
+        return _fast.serves(self.shape[0])
+
+    def apply(self, x: Array) -> Array:
+        kernels = _fast.kernels_for(x)
+        if kernels is None:
+            return self.A @ x
+        y = np.empty_like(x)
+        kernels.csr_product(self.A, x, y)
+        return y
+
+    def three_term(
+        self, v: Array, v_prev: Array | None, *, a: Array = None, b: Array = None, c: Array = None,
+        out: Array | None = None,
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        kernels = _fast.kernels_for(v, v_prev)
+        if kernels is None:
+            return super().three_term(v, v_prev, a=a, b=b, c=c)
+        w = np.empty_like(v) if out is None else out
+        vw, ww = kernels.three_term(w, v, v_prev, a, b, c, self.A)
+        return w, vw, ww

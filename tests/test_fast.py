@@ -1,0 +1,222 @@
+"""The fast path: compiled kernels agree with the reference path, whatever the layout, the dtype and the threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import specdens as sd
+from specdens import _fast
+from specdens._vectors import vectors_like
+
+pytest.importorskip("numba")
+
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+COLUMNS = pytest.mark.parametrize("columns", [(), (1,), (3,), (8,), (19,)], ids=str)
+N = 2**15 + 77  # several chunks, and a rest
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch):
+    monkeypatch.setattr(_fast, "SMALLEST", 1)
+
+
+def draw(seed, shape, dtype):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+    return np.array(x if np.dtype(dtype).kind == "c" else x.real, dtype=dtype, order="C")
+
+
+def eps(dtype):
+    return float(np.finfo(dtype).eps)
+
+
+@DTYPES
+@COLUMNS
+@pytest.mark.parametrize("given", ["", "c", "ac", "abc"])
+def test_three_term_agrees_with_the_reference(dtype, columns, given):
+    vectors = vectors_like(np.empty(0, dtype))
+    w, v, z = (draw(seed, (N, *columns), dtype) for seed in range(3))
+    factors = {name: np.asarray(draw(seed, columns, vectors.wide)) for seed, name in enumerate(given)}
+    with _fast.without():
+        expected = vectors.three_term(w.copy(), v, z, **factors)
+    found = vectors.three_term(w, v, z, **factors)
+    assert found[0] is w
+    np.testing.assert_allclose(found[0], expected[0], atol=20 * eps(dtype))
+    for one, other in zip(found[1:], expected[1:], strict=True):
+        assert one.shape == columns
+        assert one.dtype == vectors.wide
+        np.testing.assert_allclose(one, other, rtol=1e-12 + 2 * eps(dtype), atol=10 * eps(dtype) * N**0.5)
+
+
+@DTYPES
+@COLUMNS
+def test_add_scale_agrees_with_the_reference(dtype, columns):
+    vectors = vectors_like(np.empty(0, dtype))
+    w, v = (draw(seed, (N, *columns), dtype) for seed in range(2))
+    a, b = (np.asarray(draw(seed, columns, vectors.wide)) for seed in range(2))
+    with _fast.without():
+        expected, squares = vectors.add_scale(b, v, a, w.copy())
+    found, ours = vectors.add_scale(b, v, a, w)
+    np.testing.assert_allclose(found, expected, atol=20 * eps(dtype))
+    np.testing.assert_allclose(ours, squares, rtol=1e-12 + 2 * eps(dtype))
+
+
+@DTYPES
+@COLUMNS
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_csr_products_are_those_of_scipy(dtype, columns, index):
+    A = sp.random_array((4321, 4321), density=1e-3, rng=0, dtype=dtype, format="csr")  # some rows are empty
+    A.indptr, A.indices = A.indptr.astype(index), A.indices.astype(index)
+    x, z = draw(0, (4321, *columns), dtype), draw(1, (4321, *columns), dtype)
+    operator = sd.as_operator(A)
+    np.testing.assert_allclose(operator @ x, A @ x, atol=50 * eps(dtype))
+    a, b, c = 0.5, 2.0, -3.0
+    out = np.full_like(x, np.nan)
+    found, xw, ww = operator.three_term(x, z, a=np.asarray(a), b=np.asarray(b), c=np.asarray(c), out=out)
+    assert found is out
+    expected = a * (A @ x) + b * x + c * z
+    np.testing.assert_allclose(found, expected, atol=100 * eps(dtype))
+    np.testing.assert_allclose(xw, np.sum(x.conj() * expected, axis=0), rtol=1e-3 if eps(dtype) > 1e-10 else 1e-11)
+    np.testing.assert_allclose(ww, np.sum(abs(expected) ** 2, axis=0), rtol=100 * eps(dtype))
+
+
+def test_duplicate_unsorted_and_absent_entries_are_taken_as_they_are():
+    rows, columns, values = [0, 0, 0, 2], [2, 0, 2, 0], [1.0, 5.0, 2.0, 3.0]
+    A = sp.csr_array((values, columns, [0, 3, 3, 4]), shape=(3, 3))
+    x = np.array([1.0, 10.0, 100.0])
+    np.testing.assert_array_equal(sd.as_operator(A) @ x, [305.0, 0.0, 3.0])
+    assert len(rows) == A.nnz
+
+
+def test_a_matrix_without_entries_is_zero():
+    measure = sd.fast_lanczos(sp.csr_array((500, 500)), num_probes=3)
+    assert [nodes.tolist() for nodes in measure.nodes] == [[0.0]] * 3
+
+
+@COLUMNS
+def test_sums_do_not_depend_on_the_number_of_threads(columns, monkeypatch):
+    vectors = vectors_like(np.empty(0))
+    w, v, z = (draw(seed, (N, *columns), "float64") for seed in range(3))
+    found = []
+    for count in (1, 2, 5):
+        monkeypatch.setattr("specdens._kernels.num_threads", lambda count=count: count)
+        found.append(vectors.three_term(w.copy(), v, z, c=np.asarray(0.3)))
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_float32_vectors_are_summed_in_float64():
+    x = np.full(3_000_017, 1e-3, dtype=np.float32)
+    vectors = vectors_like(x)
+    _, xx, also = vectors.three_term(x.copy(), x)
+    exact = x.size * float(x[0]) ** 2
+    assert abs(xx - exact) < 1e-13 * exact
+    assert xx == also
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_stays_so(value):
+    x = np.ones(N)
+    x[N // 2] = value
+    vectors = vectors_like(x)
+    _, _, ww = vectors.three_term(x.copy(), np.ones(N))
+    assert not np.isfinite(ww)
+    A = sp.diags_array(x).tocsr()
+    with pytest.raises(ValueError, match="is not finite"):
+        sd.fast_lanczos(A, num_steps=3, check=False)
+
+
+@pytest.mark.parametrize("columns", [(), (8,)], ids=str)
+def test_torch_tensors_on_the_host_use_the_same_kernels(columns):
+    torch = pytest.importorskip("torch")
+    w, v, z = (draw(seed, (N, *columns), "float64") for seed in range(3))
+    c = draw(5, columns, "float64")
+    vectors = vectors_like(torch.empty(0, dtype=torch.float64))
+    found = vectors.three_term(torch.tensor(w), torch.tensor(v), torch.tensor(z), c=torch.tensor(c))
+    expected = vectors_like(w).three_term(w, v, z, c=np.asarray(c))
+    for one, other in zip(found, expected, strict=True):
+        assert isinstance(one, torch.Tensor)
+        np.testing.assert_array_equal(one.numpy(), other)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 12))
+def test_measures_agree_with_those_of_the_reference(seed, num_probes):
+    rng = np.random.default_rng(seed)
+    A = sp.random_array((300, 300), density=0.02, rng=rng, format="csr")
+    A = (A + A.T).tocsr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_fast, "SMALLEST", 1)
+        fast = sd.fast_lanczos(A, num_steps=12, num_probes=num_probes, seed=seed)
+    with _fast.without():
+        slow = sd.fast_lanczos(A, num_steps=12, num_probes=num_probes, seed=seed)
+    for one, other in zip(fast.alphas, slow.alphas, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+def test_extending_a_measure_leaves_its_vectors_alone():
+    A = sd.as_operator(sp.diags_array(np.linspace(-1, 1, 2000)).tocsr())
+    short = sd.fast_lanczos(A, num_steps=6, num_probes=2, keep_vectors=True)
+    vectors = [np.array(x) for x in (short.runs[0].v, short.runs[0].v_prev)]
+    one, other = (sd.extend(short, A, num_steps=20) for _ in range(2))
+    np.testing.assert_array_equal(one.alphas, other.alphas)
+    np.testing.assert_array_equal(one.alphas, sd.fast_lanczos(A, num_steps=20, num_probes=2).alphas)
+    for now, before in zip((short.runs[0].v, short.runs[0].v_prev), vectors, strict=True):
+        np.testing.assert_array_equal(now, before)
+
+
+def test_operators_may_be_used_from_several_threads():
+    A = sd.as_operator(sp.diags_array(np.linspace(-1, 1, 5000)).tocsr())
+    expected = sd.fast_lanczos(A, num_steps=10, num_probes=3).alphas
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda _: sd.fast_lanczos(A, num_steps=10, num_probes=3).alphas, range(8)))
+    for found in runs:
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_threads_are_made_anew_after_a_fork():
+    code = (
+        "import os, numpy as np, scipy.sparse as sp, specdens as sd\n"
+        "A = sp.diags_array(np.linspace(-1, 1, 2**17)).tocsr()\n"
+        "run = lambda: sd.fast_lanczos(A, num_steps=3).alphas[0].tolist()\n"
+        "here = run()\n"
+        "child = os.fork()\n"
+        "if child == 0: os._exit(0 if run() == here else 1)\n"
+        "print(os.waitpid(child, 0)[1])\n"
+    )
+    environment = {"OMP_NUM_THREADS": "2", "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == ["0"]
+
+
+def test_a_broken_numba_is_said_and_done_without(monkeypatch):
+    monkeypatch.setitem(sys.modules, "specdens._kernels", None)
+    _fast._load.cache_clear()
+    x = np.ones(N)
+    try:
+        with pytest.warns(sd.SpecdensWarning, match=r"numba is installed but cannot be used .*SPECDENS_FAST=0"):
+            _, _, ww = vectors_like(x).three_term(x, x)
+    finally:
+        _fast._load.cache_clear()
+    assert ww == N
+
+
+@pytest.mark.parametrize(("value", "loaded"), [("0", "False"), ("1", "True")])
+def test_the_environment_switches_the_fast_path(value, loaded):
+    code = (
+        "import sys, numpy as np, specdens as sd\n"
+        "A = sd.as_operator(lambda x: np.arange(2**17) * x, shape=2**17, dtype='float64')\n"
+        "sd.fast_lanczos(A, num_steps=3)\n"
+        "print('numba' in sys.modules)\n"
+    )
+    environment = {"SPECDENS_FAST": value, "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == [loaded]
