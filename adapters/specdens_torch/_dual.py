@@ -50,11 +50,6 @@ class Dual(Operator):
             )
 
     def _collect(self, states: list[Any]) -> None:
-        if not all(isinstance(state, SoftmaxState | DiagonalState) for state in states):
-            raise TypeError(
-                "dual() needs a loss whose Hessian on the outputs has a known root: cross-entropy, squared error or "
-                "binary cross-entropy. Use the operator itself."
-            )
         self._sizes = [state.num_rows for state in states]
         self.shape_of_rows = (sum(self._sizes), states[0].width)
         self.is_softmax = isinstance(states[0], SoftmaxState)

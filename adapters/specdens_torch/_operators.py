@@ -48,6 +48,8 @@ class CurvatureOperator(Operator):
 
         Its vectors have one entry per example and class, in float64; the null space that is known by construction is
         projected out and comes back as an exact atom at zero, so that a density of it is a density of this operator.
+        Softmax, squared error and binary cross-entropy have roots in closed form; any other loss must be convex in the
+        outputs and a sum over examples, and its Hessian is factorised example by example.
 
         Examples
         --------
@@ -64,7 +66,7 @@ class CurvatureOperator(Operator):
         return Dual(self)
 
     def cheaper_form(self) -> CheaperForm | None:
-        """Return the dual, where it exists, has the shorter vectors and its products cost no more.
+        """Return the dual, where it has a closed form, the shorter vectors and products that cost no more.
 
         A product with the dual is a pass of Jᵀ and then a pass of J. Where graphs are kept that is the work of the
         operator itself; where they are made anew it is a second forward pass, which only the class components over

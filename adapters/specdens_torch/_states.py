@@ -109,6 +109,9 @@ class GraphState:
     def __init__(self, leaf: Tensor, gradient: Tensor) -> None:
         self._leaf, self._gradient = leaf, gradient
         self.residual = gradient.detach()
+        self.num_rows = leaf.shape[0] if leaf.dim() else 1
+        self.width = leaf.numel() // max(1, self.num_rows)
+        self._factor: Tensor | None = None
 
     def curvature(self, u: Tensor) -> Tensor:
         if not self._gradient.requires_grad:
@@ -117,6 +120,49 @@ class GraphState:
             self._gradient, self._leaf, u.to(self._gradient.dtype), retain_graph=True, allow_unused=True
         )
         return torch.zeros_like(self.residual) if product is None else product
+
+    def root(self, z: Tensor) -> Tensor:
+        return (self._roots() @ z[:, :, None]).reshape(self.residual.shape)
+
+    def root_transposed(self, u: Tensor) -> Tensor:
+        rows = u.to(torch.float64).reshape(self.num_rows, self.width, 1)
+        return (self._roots().mT @ rows)[:, :, 0]
+
+    def _roots(self) -> Tensor:
+        """Return L with S = L Lᵀ for every example, of shape (rows, width, width), by way of its eigenvalues."""
+        if self._factor is None:
+            S = self._blocks()
+            values, vectors = torch.linalg.eigh(S)
+            # a convex loss has no negative eigenvalues beyond the rounding of its own dtype
+            eps = torch.finfo(self._gradient.dtype).eps
+            if not values.is_meta and bool((values < -100 * eps * values.abs().amax()).any()):
+                raise ValueError(
+                    f"the dual needs a loss that is convex in the outputs; an example has the eigenvalue "
+                    f"{float(values.min()):.3g}. Use the operator itself, with dual=False."
+                )
+            self._factor = vectors * values.clamp_min(0.0).sqrt()[:, None, :]
+        return self._factor
+
+    def _blocks(self) -> Tensor:
+        """Return S of every example: one product per output, the same one for all examples."""
+        shape = (self.num_rows, self.width)
+        columns = []
+        for k in range(self.width):
+            unit = torch.zeros(shape, dtype=torch.float64, device=self._leaf.device)
+            unit[:, k] = 1.0
+            columns.append(self.curvature(unit.reshape(self.residual.shape)).reshape(shape).to(torch.float64))
+        S = torch.stack(columns, dim=2)
+        signs = 1.0 - 2.0 * (torch.arange(self.num_rows, device=S.device) % 2).to(torch.float64)
+        u = signs[:, None].expand(shape)
+        seen = self.curvature(u.reshape(self.residual.shape)).reshape(shape).to(torch.float64)
+        if not S.is_meta and not torch.allclose(
+            seen, (S @ u[:, :, None])[:, :, 0], rtol=1e-4, atol=float(S.abs().max()) * 1e-4
+        ):
+            raise ValueError(
+                "the dual needs a loss that is a sum over examples; this one couples the examples of a batch. Use the "
+                "operator itself, with dual=False."
+            )
+        return (S + S.mT) / 2
 
 
 def class_rows(output: Tensor, target: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:

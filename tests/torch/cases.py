@@ -61,6 +61,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "cnn with batch norm": (cnn, (1, 6, 6)),
     "residual net": (Residual, (1, 4, 4)),
     "LSTM": (Recurrent, (4, 3)),
+    "RNN": (lambda: Recurrent(nn.RNN), (4, 3)),
     "GRU": (lambda: Recurrent(nn.GRU), (4, 3)),
     "transformer": (Transformer, (3, 4)),
 }

@@ -7,6 +7,7 @@ import pytest
 import specdens_torch as sdt
 import torch
 from cases import CLASSES, assert_close, dense, jacobian, make, some, split
+from specdens_torch import _mix
 from torch import nn
 
 import specdens as sd
@@ -21,7 +22,7 @@ def curv(request):
     return sdt.Curvature(model, nn.CrossEntropyLoss(weight=weight), split(x, y, 25, 4, 1), cache=cache)
 
 
-def explicit_components(weight):
+def explicit_components(weight, ignored=()):
     """Return A1, A2, B1, B2 from the vectors g_{i,c'} themselves, as the paper defines them."""
     model, x, y = make()
     N = len(y)
@@ -29,6 +30,7 @@ def explicit_components(weight):
     p = model(x).detach().softmax(1)
     g = J - torch.einsum("ic,icp->ip", p, J)[:, None]
     omega = torch.ones(N, dtype=torch.float64) if weight is None else weight[y]
+    omega[list(ignored)] = 0.0
     mass = (omega / omega.sum())[:, None] * p
     parts = [torch.zeros(J.shape[2], J.shape[2], dtype=torch.float64) for _ in range(4)]
     for c in set(y.tolist()):
@@ -46,11 +48,48 @@ def explicit_components(weight):
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["plain", "weighted"])
-def test_components_are_those_of_the_definition(weight):
+@pytest.mark.parametrize("ignored", [(), (3, 7, 29)], ids=["all", "ignore_index"])
+@pytest.mark.parametrize("sizes", [(25, 5), (29, 1), (30,)])
+def test_components_are_those_of_the_definition(weight, ignored, sizes):
     model, x, y = make()
-    curv = sdt.Curvature(model, nn.CrossEntropyLoss(weight=weight), split(x, y, 25, 5))
-    for A, expected in zip((curv.A1, curv.A2, curv.B1, curv.B2), explicit_components(weight), strict=True):
-        assert_close(some(A), some(expected))
+    expected = explicit_components(weight, ignored)
+    y[list(ignored)] = -100
+    curv = sdt.Curvature(model, nn.CrossEntropyLoss(weight=weight), split(x, y, *sizes))
+    for A, matrix in zip((curv.A1, curv.A2, curv.B1, curv.B2), expected, strict=True):
+        assert_close(some(A), some(matrix))
+
+
+@pytest.mark.parametrize("options", [{}, {"weight": WEIGHT}], ids=["plain", "weighted"])
+def test_components_sum_to_g_with_label_smoothing(options):
+    model, x, y = make()
+    curv = sdt.Curvature(model, nn.CrossEntropyLoss(label_smoothing=0.2, **options), split(x, y, 25, 5))
+    assert_close(some(curv.A1) + some(curv.A2) + some(curv.B1) + some(curv.B2), some(curv.G))
+
+
+def test_components_are_orthogonal_projections_in_the_weighted_inner_product(curv):
+    states = list(curv._engine.states())
+    mass, labels = (torch.cat([getattr(state, name) for state in states]) for name in ("mass", "labels"))
+    means, root = curv._engine.means, mass.sqrt()
+
+    def project(k, z):
+        mix = _mix.Mix(0.0, tuple(float(j == k) for j in range(4)))
+        table, beta = means.table(_mix.class_sums(root * z, labels, CLASSES), mix)
+        return beta[labels] * z + root * table[labels]
+
+    z = torch.randn(mass.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert_close(sum(project(k, z) for k in range(4)), z)
+    for j in range(4):
+        for k in range(4):
+            twice = project(j, project(k, z))
+            if j == k:
+                assert_close(twice, project(k, z))
+            else:
+                assert float(twice.norm()) < 1e-12 * float(z.norm())
+
+
+def test_the_gradients_of_an_example_cancel_in_the_mean_over_p(curv):
+    for state in curv._engine.states():
+        assert float(state.root(state.p.sqrt()).norm()) < 1e-15 * float(state.root(torch.ones_like(state.p)).norm() + 1)
 
 
 def test_components_sum_to_g_and_have_their_ranks(curv):

@@ -44,6 +44,16 @@ def test_cross_entropy_divides_once_by_its_own_count(options, sizes):
     assert curv.loss == pytest.approx(loss(model(x), y).item())
 
 
+def test_h_is_the_hessian_of_the_outputs_along_a_fixed_gradient():
+    model, x, y = make()
+    f = model(x)
+    (r,) = torch.autograd.grad(F.cross_entropy(f, y), f)
+    H = sdt.Curvature(model, nn.CrossEntropyLoss(), split(x, y, 25, 5)).H
+    assert_close(some(H), some(dense_hessian(model, lambda: (r * model(x)).sum())))
+    # the outputs are linear in the last bias: it gets exactly nothing
+    assert torch.equal((H @ torch.ones(95, dtype=torch.float64))[-CLASSES:], torch.zeros(CLASSES, dtype=torch.float64))
+
+
 def test_unreduced_cross_entropy_is_the_mean_over_examples():
     model, x, y = make()
     curv = sdt.Curvature(model, nn.CrossEntropyLoss(weight=WEIGHT, reduction="none"), split(x, y, 25, 5))

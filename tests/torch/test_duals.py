@@ -60,9 +60,30 @@ def test_duals_that_do_not_exist_are_refused():
         curv.Hess.dual()
     with pytest.raises(ValueError, match="not below the"):
         curv.subset("0.bias").G.dual()
-    plain = sdt.Curvature(model, lambda o, t: o.pow(4).sum(1), (x, y))
-    with pytest.raises(TypeError, match="whose Hessian on the outputs has a known root"):
-        plain.G.dual()
+    concave = sdt.Curvature(model, lambda o, t: -o.pow(4).sum(1), (x[:5], y[:5]))
+    with pytest.raises(ValueError, match=r"convex in the outputs; an example has the eigenvalue -.*dual=False"):
+        _ = concave.G.dual() @ torch.ones(20, dtype=torch.float64)
+    coupled = sdt.Curvature(model, lambda o, t: o.mean(0).pow(2).sum(), (x[:5], y[:5]))
+    with pytest.raises(ValueError, match="couples the examples of a batch"):
+        _ = coupled.G.dual() @ torch.ones(20, dtype=torch.float64)
+
+
+def poisson(output, target):
+    return output.exp().sum(1) - (target * output).sum(1) + 0.5 * output.sum(1) ** 2
+
+
+@pytest.mark.parametrize("cache", ["auto", "off"])
+@pytest.mark.parametrize(
+    "loss", [nn.HuberLoss(delta=0.5), poisson, nn.PoissonNLLLoss()], ids=["huber", "dense", "poisson"]
+)
+def test_duals_of_any_convex_loss(loss, cache):
+    model, x, _ = make(examples=9)
+    t = torch.rand(9, CLASSES, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    curv = sdt.Curvature(model, loss, split(x, t, 8, 1), cache=cache)
+    exact, found = (torch.linalg.eigvalsh(dense(B)).flip(0)[:36] for B in (curv.G, curv.G.dual()))
+    assert torch.allclose(exact, found, rtol=0, atol=1e-12 * float(exact[0]))
+    assert curv.G.cheaper_form() is None  # whether a loss is convex is for the user to say
+    assert "by the dual of G" in curv.density("G", num_steps=5, dual=True).notes[0]
 
 
 # -- taken by itself -------------------------------------------------------------------------------------------------

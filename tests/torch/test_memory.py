@@ -76,3 +76,17 @@ def test_a_block_takes_no_more_than_its_columns():
     n = 20 * 200 + 200 + 200 * 50 + 50 + 50 * 4 + 4
     # the products, and as many tangents: columns of a block are not contiguous
     assert block <= single + 2 * 4 * n * 4
+
+
+def test_a_product_makes_no_copies_of_the_weights_of_a_linear_layer():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(400, 400), nn.Tanh(), nn.Linear(400, 4))
+        curv = sdt.Curvature(model, nn.CrossEntropyLoss(), (torch.randn(4, 400), torch.arange(4)))
+    v = torch.ones(curv.Hess.shape[0])
+    for name in ("Hess", "G", "H", "A1"):
+        A = getattr(curv, name)
+        _ = A @ v
+        with LiveBytes() as live:
+            _ = A @ v
+        assert live.peak < 1.2 * 4 * v.numel()  # the product itself, and activations

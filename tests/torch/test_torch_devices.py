@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import specdens_torch as sdt
@@ -10,6 +12,7 @@ from cases import NETWORKS, make, split
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.data import DataLoader, TensorDataset
 
 import specdens as sd
 from specdens._vectors import Vectors
@@ -54,7 +57,7 @@ def members(curv):
 @pytest.mark.parametrize("route", ["double backward", "forward"])
 @pytest.mark.parametrize(("name", "cache", "dtype"), CASES)
 def test_every_operator_stays_on_its_device(name, cache, dtype, route):
-    if route == "forward" and name in ("LSTM", "GRU"):
+    if route == "forward" and name in ("LSTM", "GRU", "RNN"):
         pytest.skip("torch has no forward mode for its recurrent layers")
     model, x, y = on(name, "meta", dtype)
     with OneDevice():
@@ -112,21 +115,61 @@ def test_duals_and_other_losses_stay_on_their_device():
     with OneDevice():
         for loss in (nn.MSELoss(), nn.BCEWithLogitsLoss(), nn.HuberLoss(), nn.CrossEntropyLoss()):
             curv = sdt.Curvature(model, loss, (x[:9], t[:9]))
-            for A in (curv.Hess, curv.G, curv.H, *([] if isinstance(loss, nn.HuberLoss) else [curv.G.dual()])):
+            for A in (curv.Hess, curv.G, curv.H, curv.G.dual()):
                 assert (A @ torch.ones(A.shape[0], device="meta", dtype=A.dtype)).device.type == "meta"
 
 
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+# -- where a GPU exists ----------------------------------------------------------------------------------------------
+
+on_a_gpu = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
+
+
+def cuda(test):
+    """Mark a test as one that needs a GPU."""
+    for mark in on_a_gpu:
+        test = mark(test)
+    return test
+
+
+@cuda
 @pytest.mark.parametrize("name", NETWORKS)
-def test_products_on_a_gpu_are_those_of_the_host(name):
+@pytest.mark.parametrize("cache", ["auto", "off"])
+def test_products_on_a_gpu_are_those_of_the_host(name, cache):
     model, x, y = make(name)
     host = sdt.Curvature(model, nn.CrossEntropyLoss(), split(x, y, 25, 5))
-    v = torch.randn(host.G.shape[0], dtype=torch.float64)
+    v = torch.randn(host.G.shape[0], dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     expected = {kind: getattr(host, kind) @ v for kind in FAMILY}
-    for cache in ("auto", "off"):
-        device = sdt.Curvature(model.cuda(), nn.CrossEntropyLoss(), split(x, y, 25, 5), cache=cache)
-        for kind in FAMILY:
-            found = (getattr(device, kind) @ v.cuda()).cpu()
-            assert float((found - expected[kind]).norm() / expected[kind].norm()) < 1e-9
-    assert sd.fast_lanczos(device.Hess, num_steps=8).num_steps == 8
+    # the batches stay on the host: they are sent
+    device = sdt.Curvature(copy.deepcopy(model).cuda(), nn.CrossEntropyLoss(), split(x, y, 25, 5), cache=cache)
+    for kind in FAMILY:
+        found = getattr(device, kind) @ v.cuda()
+        assert found.is_cuda
+        assert float((found.cpu() - expected[kind]).norm() / expected[kind].norm()) < 1e-9
+
+
+@cuda
+@pytest.mark.parametrize("keep", [True, False], ids=["kept", "streamed"])
+def test_runs_on_a_gpu_are_those_of_the_host(keep):
+    model, x, y = make(examples=12)
+    loader = DataLoader(TensorDataset(x, y), batch_size=5)
+    host = sdt.Curvature(model, nn.CrossEntropyLoss(), loader)
+    device = sdt.Curvature(copy.deepcopy(model).cuda(), nn.CrossEntropyLoss(), loader, keep_data=keep)
+    for name in ("Hess", "G", "B2"):
+        ours, theirs = (getattr(curv, name) for curv in (device, host))
+        for run in (sd.fast_lanczos, sd.slow_lanczos):
+            found, expected = (run(A, num_steps=8).moments(8) for A in (ours, theirs))
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+    found, expected = (sd.spectral_density(curv.G, rank=2, num_steps=8) for curv in (device, host))
+    assert found.outliers.vectors.is_cuda
+    np.testing.assert_allclose(found.outliers.values, expected.outliers.values, rtol=1e-6)
+    np.testing.assert_allclose(device.class_spectrum().eigenvalues, host.class_spectrum().eigenvalues, rtol=1e-6)
+    np.testing.assert_allclose(device.class_traces().values, host.class_traces().values, rtol=1e-6)
+
+
+@cuda
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_narrow_models_run_on_a_gpu(dtype):
+    model, x, y = make("cnn with batch norm")
+    curv = sdt.Curvature(model.to(device="cuda", dtype=dtype), nn.CrossEntropyLoss(), (x.to(dtype), y))
+    assert sd.fast_lanczos(curv.Hess, num_steps=8).num_steps == 8
+    assert curv.densities(num_steps=5)["G"].mass() > 0
