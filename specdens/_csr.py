@@ -19,6 +19,11 @@ class SparseMatrix(Operator):
         self.A = A
 
     @property
+    def has_block_products(self) -> bool:  # type: ignore[override]
+        """Whether blocks pay: SciPy's do on small matrices, but work on long vectors is faster one by one."""
+        return _fast.serves(self.shape[0]) or self.shape[0] < _fast.SMALLEST
+
+    @property
     def fills_given_memory(self) -> bool:  # type: ignore[override]
         return _fast.serves(self.shape[0])
 
@@ -32,11 +37,11 @@ class SparseMatrix(Operator):
 
     def three_term(
         self, v: Array, v_prev: Array | None, *, a: Array = None, b: Array = None, c: Array = None,
-        out: Array | None = None,
+        squares: bool = True, out: Array | None = None,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
         kernels = _fast.kernels_for(v, v_prev)
         if kernels is None:
-            return super().three_term(v, v_prev, a=a, b=b, c=c)
+            return super().three_term(v, v_prev, a=a, b=b, c=c, squares=squares)
         w = np.empty_like(v) if out is None else out
-        vw, ww = kernels.three_term(w, v, v_prev, a, b, c, self.A)
-        return w, vw, ww
+        vw, ww = kernels.three_term(w, v, v_prev, a, b, c, self.A, squares=squares)
+        return w, vw, ww if squares else None

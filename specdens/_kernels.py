@@ -48,12 +48,12 @@ def _add_scale(w, v, b, a, first, last, ww):  # type: ignore[no-untyped-def]
     """Do w ← a (w + b v) for one tile; add |w|² to ww."""
     first, m = U(first), U(last) - U(first)
     if a.size == 1:
-        squares = 0.0
+        square = 0.0
         for e in range(m):
             y = a[0] * (w[first + e] + b[0] * v[first + e])
             w[first + e] = y
-            squares += _square(y)
-        ww[0] += squares
+            square += _square(y)
+        ww[0] += square
     else:
         for e in range(m):
             y = a[e] * (w[first + e] + b[e] * v[first + e])
@@ -71,25 +71,26 @@ def _scale_add(w, v, a, b, first, last):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _add_dot(w, v, z, c, first, last, vw, ww):  # type: ignore[no-untyped-def]
+def _add_dot(w, v, z, c, squares, first, last, vw, ww):  # type: ignore[no-untyped-def]
     """Do w ← w + c z for one tile; add conj(v) w to vw and |w|² to ww."""
     first, m = U(first), U(last) - U(first)
     if c.size == 1:
-        dot, squares = vw.dtype.type(0), 0.0
+        dot, square = vw.dtype.type(0), 0.0
         for e in range(m):
             y = w[first + e] + c[0] * z[first + e]
             w[first + e] = y
             dot += vw.dtype.type(np.conj(v[first + e])) * vw.dtype.type(y)
-            squares += _square(y)
+            square += _square(y)
         vw[0] += dot
-        ww[0] += squares
+        ww[0] += square
     else:
         for e in range(m):
             y = w[first + e] + c[e] * z[first + e]
             w[first + e] = y
             vw[e] += vw.dtype.type(np.conj(v[first + e])) * vw.dtype.type(y)
-        for e in range(m):
-            ww[e] += _square(w[first + e])
+        if squares:
+            for e in range(m):
+                ww[e] += _square(w[first + e])
 
 
 @_compiled
@@ -113,7 +114,7 @@ def _add_scale_chunks(w, v, b, a, tile, chunk, first, last, sums):  # type: igno
 
 @_compiled
 def _three_term_chunks(  # type: ignore[no-untyped-def]
-    indptr, indices, data, w, v, z, a, b, c, scaled, tile, chunk, first, last, sums_vw, sums_ww
+    indptr, indices, data, w, v, z, a, b, c, scaled, squares, tile, chunk, first, last, sums_vw, sums_ww
 ):
     """Do the update of some chunks, after the product of each tile where there is a matrix."""
     vw, ww = np.zeros(c.size, sums_vw.dtype), np.zeros(c.size)
@@ -122,11 +123,14 @@ def _three_term_chunks(  # type: ignore[no-untyped-def]
         end = min((q + 1) * chunk, w.size)
         for start in range(q * chunk, end, tile):
             stop = min(start + tile, end)
+            if indptr.size and k == 1:
+                _one_column_update(indptr, indices, data, w, v, z, a, b, c, start, stop, vw, ww)
+                continue
             if indptr.size:
                 _rows(indptr, indices, data, v, w, k, start // k, stop // k)
             if scaled:
                 _scale_add(w, v, a, b, start, stop)
-            _add_dot(w, v, z, c, start, stop, vw, ww)
+            _add_dot(w, v, z, c, squares, start, stop, vw, ww)
         _add_columns(vw, sums_vw[q])
         _add_columns(ww, sums_ww[q])
 
@@ -164,6 +168,22 @@ def _one_column(indptr, indices, data, x, y, k, t, first, last):  # type: ignore
         for p in range(U(indptr[i]), U(indptr[i + U(1)])):
             s += data[p] * x[U(indices[p]) * k + t]
         y[i * k + t] = s
+
+
+@_compiled
+def _one_column_update(indptr, indices, data, w, v, z, a, b, c, first, last, vw, ww):  # type: ignore[no-untyped-def]
+    """Do w ← a A v + b v + c z for some rows of a single column; add conj(v) w to vw and |w|² to ww."""
+    dot, square = vw.dtype.type(0), 0.0
+    for i in range(U(first), U(last)):
+        s = data.dtype.type(0)
+        for p in range(U(indptr[i]), U(indptr[i + U(1)])):
+            s += data[p] * v[U(indices[p])]
+        y = a[0] * s + b[0] * v[i] + c[0] * z[i]
+        w[i] = y
+        dot += vw.dtype.type(np.conj(v[i])) * vw.dtype.type(y)
+        square += _square(y)
+    vw[0] += dot
+    ww[0] += square
 
 
 @_compiled
@@ -210,7 +230,9 @@ class _Layout:
         return np.asarray(along_memory.sum(axis=1).reshape(self.shape))
 
 
-def three_term(w: Any, v: Any, z: Any, a: Any, b: Any, c: Any, matrix: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
+def three_term(
+    w: Any, v: Any, z: Any, a: Any, b: Any, c: Any, matrix: Any = None, *, squares: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Turn w into a w + b v + c z in place; return ⟨v, w⟩ and ⟨w, w⟩. With a SciPy CSR matrix A, w is A v at first."""
     layout = _Layout(w)
     sums_vw, sums_ww = layout.sums(layout.dtype), layout.sums()
@@ -221,7 +243,7 @@ def three_term(w: Any, v: Any, z: Any, a: Any, b: Any, c: Any, matrix: Any = Non
 
     def work(first: int, last: int) -> None:
         _three_term_chunks(
-            *csr, *arrays, *coefficients, scaled, layout.tile, layout.chunk, first, last, sums_vw, sums_ww
+            *csr, *arrays, *coefficients, scaled, squares, layout.tile, layout.chunk, first, last, sums_vw, sums_ww
         )
 
     in_threads(work, layout.num_chunks, num_threads())

@@ -34,7 +34,7 @@ class Recurrence:
     """The current Lanczos vectors, columns of the lengths `norms`; zero for a probe that has ended."""
     v_prev: Array | None = None
     norms: NDArray[np.float64] = field(default_factory=lambda: np.empty((2, 0)))
-    """The lengths of the columns of v and of v_prev, as measured: 1 to many digits, and never divided by."""
+    """The lengths of the columns of v and of v_prev, as measured: about 1, so that no pass is spent on scaling."""
     alphas: list[list[float]] = field(default_factory=list)
     betas: list[list[float]] = field(default_factory=list)
     """Per probe β₁, …, β_m; the last one couples to the next vector."""
@@ -49,6 +49,8 @@ class Recurrence:
     num_shared: int = 0
     """How many of v and v_prev another recurrence holds too: they are not to be written."""
     vector_names: ClassVar[Sequence[str]] = ("v", "v_prev")
+    log2_range: ClassVar[float] = 1.0
+    """How far from unit vectors may be: from half to double."""
 
     @classmethod
     def start(cls, A: Operator, indices: tuple[int, ...], block: Array) -> Self:
@@ -74,48 +76,45 @@ class Recurrence:
     def step(self, A: Operator, *, check: bool) -> None:
         """Do one step of every probe: one product, one wait for the device.
 
-        With vectors of length n_v and n_prev, w = A v − β (n_v/n_prev) v_prev and α = ⟨v, w⟩/n_v² the next vector is
-        g (w − α v). Any g > 0 would do, as its length is measured: β = ‖g (w − α v)‖/(g n_v).
+        With vectors of lengths n_v and n_prev, w = A v − β (n_v/n_prev) v_prev and α = ⟨v, w⟩/n_v² the next vector is
+        g (w − α v). Any g > 0 will do, as its length is measured: β = ‖g (w − α v)‖/(g n_v).
         """
-        v, v_prev = self.v, self.v_prev
-        c = None
-        if v_prev is not None:
-            beta = np.array([row[-1] for row in self.betas], dtype=np.float64) * self.active
-            c = _coefficients(A, np.asarray(-beta * self.norms[0] / self.norms[1], dtype=np.float64))
+        v, v_prev, beta = self.v, self.v_prev, self._last_betas()
+        c = None if v_prev is None else _coefficients(A, -beta * self.active * self.norms[0] / self.norms[1])
         if check and self.num_steps < 2:
             w = self._checked_product(A, v, v_prev)
-            w, vw, ww = A.vectors.three_term(w, v, v_prev, c=c)
+            w, vw, _ = A.vectors.three_term(w, v, v_prev, c=c, squares=False)
         else:
-            w, vw, ww = A.three_term(v, v_prev, c=c, out=self.spare)
+            w, vw, _ = A.three_term(v, v_prev, c=c, squares=False, out=self.spare)
         self.num_products += len(self.indices)
-        w, scalars = self._next_vector(A, v, w, vw, ww)
-        ended = self._record(A, A.vectors.to_host(scalars), check=check)
-        if ended:
-            w = A.vectors.scale(_coefficients(A, self.active * 1.0), w)
-        self._turn(A, w)
+        g = self._likely_scale(A, beta)
+        w, scalars = self._next_vector(A, v, w, vw, g)
+        lengths = self._record(A, A.vectors.to_host(scalars), g, check=check)
+        self._turn(A, self._settle(A, w, lengths))
 
-    def _next_vector(self, A: Operator, v: Array, w: Array, vw: Array, ww: Array) -> tuple[Array, Array]:
-        """Turn w into g (w − α v); return it, and α, g and its squared length as one array on the device.
+    def _last_betas(self) -> NDArray[np.float64]:
+        return np.array([row[-1] if row else 0.0 for row in self.betas])
 
-        Before the vector is known, ‖w − α v‖² ≈ ⟨w, w⟩ − α⟨v, w⟩: good enough for a g that makes it a unit vector to
-        many digits, in the pass that subtracts α v.
-        """
-        vectors = A.vectors
-        with vectors.precisely():
-            alpha = self._alpha(A, vw)
-            squared, whole = vectors.real(ww - alpha * vectors.xp.conj(vw)), vectors.real(ww)
-            g = self._inverse_root(A, vectors.xp.maximum(squared, _EPS64 * whole))
-            w, length = vectors.add_scale(-alpha, v, g, w)
-            return w, vectors.xp.stack([alpha, g, length])
+    def _likely_scale(self, A: Operator, beta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a g that makes the next vectors about unit, if β changes little: as the vectors' dtype has it."""
+        g = 1.0 / np.where(beta > 0, beta * self.norms[0], 1.0)
+        narrow = np.empty(0, A.vectors.name).real.dtype
+        return np.clip(g, np.finfo(narrow).tiny, np.finfo(narrow).max).astype(narrow).astype(np.float64)
 
-    def _alpha(self, A: Operator, vw: Array) -> Array:
-        return vw * _coefficients(A, 1.0 / np.square(self.norms[0]))
+    def _next_vector(self, A: Operator, v: Array, w: Array, vw: Array, g: NDArray[np.float64]) -> tuple[Array, Array]:
+        """Turn w into g (w − α v); return it, and α and its squared length as one array on the device."""
+        with A.vectors.precisely():
+            alpha = vw * _coefficients(A, 1.0 / np.square(self.norms[0]))
+            w, length = A.vectors.add_scale(-alpha, v, _coefficients(A, g), w)
+            return w, A.vectors.xp.stack([alpha, length])
 
-    def _inverse_root(self, A: Operator, squared: Array) -> Array:
-        """Return 1/√ of squared lengths, where that is finite in the dtype of the vectors, as the vectors meet it."""
-        vectors, xp = A.vectors, A.vectors.xp
-        roots = xp.sqrt(xp.maximum(squared, xp.full_like(squared, vectors.tiny)))
-        return vectors.narrowed(xp.astype(1.0 / roots, vectors.wide))
+    def _settle(self, A: Operator, w: Array, lengths: NDArray[np.float64]) -> Array:
+        """Zero the vectors of probes that have ended, make those unit that are far from it, and keep the lengths."""
+        far = np.abs(np.log2(np.where(self.active, lengths, 1.0))) > self.log2_range
+        far = self.active & (far | (self.num_steps == 1))  # before the first β nothing was known
+        factors = np.where(self.active, np.where(far, 1.0 / np.where(far, lengths, 1.0), 1.0), 0.0)
+        self.norms = np.stack([np.where(self.active & ~far, lengths, 1.0), self.norms[0]])
+        return w if np.all(factors == 1.0) else A.vectors.scale(_coefficients(A, factors), w)
 
     def _turn(self, A: Operator, w: Array) -> None:
         """Make w the current vector; the memory of the one before the last is free, unless it is shared."""
@@ -212,18 +211,19 @@ class Recurrence:
             num_products=num_products,
         )
 
-    def _record(self, A: Operator, scalars: NDArray[np.generic], *, check: bool) -> bool:
-        """Append α and β of the probes that are still active; return whether one of them has ended."""
-        alpha, g, squared_length = (np.atleast_1d(row) for row in scalars)
+    def _record(
+        self, A: Operator, scalars: NDArray[np.generic], g: NDArray[np.float64], *, check: bool
+    ) -> NDArray[np.float64]:
+        """Append α and β of the probes that are still active; return the lengths of the new vectors."""
+        alpha, squared_length = (np.atleast_1d(row) for row in scalars)
         self.num_steps += 1
         for j in np.flatnonzero(self.active & ~(np.isfinite(alpha) & np.isfinite(squared_length))):
             raise ValueError(
                 f"A @ x returned {'nan' if np.isnan(alpha[j]) else 'inf'} at step {self.num_steps} of probe "
                 f"{self.indices[j]}: the operator, or the model behind it, is not finite."
             )
-        length = np.sqrt(np.maximum(squared_length.real, 0.0))
-        beta = length / (g.real * self.norms[0])
-        beta_prev = np.array([row[-1] if row else 0.0 for row in self.betas])
+        length: NDArray[np.float64] = np.sqrt(np.maximum(squared_length.real, 0.0))
+        beta, beta_prev = length / (g * self.norms[0]), self._last_betas()
         size = np.sqrt(np.abs(alpha) ** 2 + beta**2 + beta_prev**2)
         self.scale = np.maximum(self.scale, size)
         for j in np.flatnonzero(check & (np.abs(alpha.imag) > tolerance(A) * self.scale)):
@@ -235,10 +235,8 @@ class Recurrence:
             self.alphas[j].append(float(alpha[j].real))
             self.betas[j].append(float(beta[j]))
         # an invariant subspace; relative to this product, so that outliers do not hide a bulk far below them
-        active = self.active & (beta > breakdown(A) * np.maximum(size, _known_size(A)))
-        ended, self.active = bool(np.any(active != self.active)), active
-        self.norms = np.stack([np.where(active, length, 1.0), self.norms[0]])
-        return ended
+        self.active = self.active & (beta > breakdown(A) * np.maximum(size, _known_size(A)))
+        return length
 
     def _check_symmetry(self, A: Operator, v_prev: Array, v: Array, w: Array) -> None:
         """Compare ⟨v₁, A v₂⟩ with β₁: far apart at any n unless the operator is symmetric, and no further product."""

@@ -114,13 +114,14 @@ class Operator(ABC):
         a: Array = None,
         b: Array = None,
         c: Array = None,
+        squares: bool = True,
         out: Array | None = None,
     ) -> tuple[Array, Array, Array]:
         """Return w = a A v + b v + c v_prev within that subspace, ⟨v, w⟩ and ⟨w, w⟩; see `Vectors.three_term`.
 
         An operator that can do so in one pass with its product does, into the memory `out`.
         """
-        return self.vectors.three_term(self.apply_within(v), v, v_prev, a=a, b=b, c=c)
+        return self.vectors.three_term(self.apply_within(v), v, v_prev, a=a, b=b, c=c, squares=squares)
 
     @abstractmethod
     def apply(self, x: Array) -> Array:

@@ -35,6 +35,7 @@ class OrthogonalRecurrence(Recurrence):
     basis: Array | None = None
     """The Lanczos vectors so far, as rows, and room for more."""
     vector_names: ClassVar[Sequence[str]] = ("v", "v_prev", "basis")
+    log2_range: ClassVar[float] = 0.0
 
     def reserve(self, A: Operator, num_steps: int) -> None:
         """Make room for so many steps, and copy what is there."""
@@ -57,19 +58,15 @@ class OrthogonalRecurrence(Recurrence):
             arrays["basis"] = partial(A.vectors.to_host, self.basis[: self.num_steps, :])
         return arrays
 
-    def _next_vector(self, A: Operator, v: Array, w: Array, vw: Array, ww: Array) -> tuple[Array, Array]:
+    def _next_vector(self, A: Operator, v: Array, w: Array, vw: Array, g: NDArray[np.float64]) -> tuple[Array, Array]:
         vectors = A.vectors
         self.basis = vectors.assign(self.basis, (self.num_steps, ...), v)
         Q = self.basis[: self.num_steps + 1, :].T
+        w, scalars = super()._next_vector(A, v, w, vw, g)
+        for _ in range(2):  # twice is enough: the second pass removes what cancellation left of the first
+            w = vectors.subtract(Q, vectors.coefficients(Q, w), w)
         with vectors.precisely():
-            alpha = self._alpha(A, vw)
-            w = vectors.axpy(-alpha, v, w)
-            for _ in range(2):  # twice is enough: the second pass removes what cancellation left of the first
-                w = vectors.subtract(Q, vectors.coefficients(Q, w), w)
-            g = self._inverse_root(A, vectors.real(vectors.dot(w, w)))
-            w = vectors.scale(g, w)
-            length = vectors.dot(w, w)
-            return w, vectors.xp.stack([alpha, g, length])
+            return w, vectors.xp.stack([scalars[0, ...], vectors.dot(w, w)])
 
 
 def slow_lanczos(

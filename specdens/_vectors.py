@@ -7,7 +7,7 @@ Reductions accumulate in float64, chunk by chunk: no float64 copy of a vector is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,16 +15,14 @@ import array_api_compat as aac
 import numpy as np
 from numpy.typing import NDArray
 
-from specdens import _fast
+from specdens import _blas, _fast
 
 Array = Any
 """An array of any library that follows the array API standard."""
 
-# Elements per chunk. NumPy: the float64 scratch of a chunk stays in cache, and inner products stay below the size at
-# which BLAS starts threads, which wait for each other on a busy machine; blocks need larger pieces for our own threads.
+# Elements per chunk. NumPy: the float64 scratch of a chunk stays in cache and below malloc's mmap threshold.
 # Elsewhere: long enough to hide the cost of a kernel launch.
 _NUMPY_CHUNK = 2**13
-_NUMPY_BLOCK_CHUNK = 2**16
 _DEVICE_CHUNK = 2**20
 # A basis is read by matrix products, which pay only on larger pieces: elements of a piece that has to be converted,
 # and of a result that is added or stored piece by piece.
@@ -51,11 +49,9 @@ class Vectors:
         self.name = dtype_name(like.dtype)
         self.is_complex = self.name.startswith("complex")
         self.eps = float(np.finfo(self.name).eps)
-        self.tiny = float(np.finfo(self.name).tiny)
         self.itemsize = np.dtype(self.name).itemsize
         self.wide = self.xp.complex128 if self.is_complex else self.xp.float64
-        self._on_host = aac.is_numpy_array(like)
-        self._chunk = _NUMPY_CHUNK if self._on_host else _DEVICE_CHUNK
+        self._chunk = _NUMPY_CHUNK if aac.is_numpy_array(like) else _DEVICE_CHUNK
 
     # -- making and moving -------------------------------------------------------------------------------------
 
@@ -103,7 +99,7 @@ class Vectors:
     @_quietly
     def norm(self, x: Array) -> Array:
         """Return the Euclidean norm of every column, accumulated in float64."""
-        return self.xp.sqrt(self.real(self.dot(x, x)))
+        return self.xp.sqrt(self._real(self.dot(x, x)))
 
     @_quietly
     def axpy(self, a: Array, x: Array, y: Array) -> Array:
@@ -116,17 +112,26 @@ class Vectors:
 
     @_quietly
     def three_term(
-        self, w: Array, v: Array, v_prev: Array | None = None, *, a: Array = None, b: Array = None, c: Array = None
+        self,
+        w: Array,
+        v: Array,
+        v_prev: Array = None,
+        *,
+        a: Array = None,
+        b: Array = None,
+        c: Array = None,
+        squares: bool = True,
     ) -> tuple[Array, Array, Array]:
         """Turn w into a w + b v + c v_prev in place; return it, ⟨v, w⟩ and ⟨w, w⟩, from one pass over the memory.
 
         What a step of Lanczos or Chebyshev does after its product. None stands for 1 as a, and for 0 as b and c.
+        Without `squares` the last is None.
         """
-        parts = self._flat_parts(w)
-        a, b, c = (None if x is None else self._per_entry(x, w, parts) for x in (a, b, c))
+        parts = self._parts(w)
+        a, b, c = (self._per_entry(x, w, parts[0]) for x in (a, b, c))
         w_flat, v_flat, z_flat = (self.xp.reshape(x, (-1,)) for x in (w, v, v if v_prev is None else v_prev))
-
-        def work(part: slice) -> tuple[Array, Array]:
+        vw, ww = [], []
+        for part in parts:
             y, size = w_flat[part], part.stop - part.start
             if a is not None:
                 y *= a[:size]
@@ -134,26 +139,24 @@ class Vectors:
                 y += b[:size] * v_flat[part]
             if c is not None:
                 y += c[:size] * z_flat[part]
-            wide = self._wide(y)
-            return self._column_dots(self._wide(v_flat[part]), wide, w), self._column_dots(wide, wide, w)
-
-        return w, *self._sums(work, parts, threaded=w.ndim > 1)
+            vw.append(self._column_dots(v_flat[part], y, w))
+            if squares:
+                ww.append(self._column_dots(y, y, w))
+        return w, self._total(vw), self._total(ww) if squares else None
 
     @_quietly
     def add_scale(self, b: Array, v: Array, a: Array, w: Array) -> tuple[Array, Array]:
         """Turn w into a (w + b v) in place; return it and ⟨w, w⟩, from one pass over the memory."""
-        parts = self._flat_parts(w)
-        a, b = (self._per_entry(x, w, parts) for x in (a, b))
+        parts = self._parts(w)
+        a, b = (self._per_entry(x, w, parts[0]) for x in (a, b))
         w_flat, v_flat = (self.xp.reshape(x, (-1,)) for x in (w, v))
-
-        def work(part: slice) -> tuple[Array]:
+        ww = []
+        for part in parts:
             y, size = w_flat[part], part.stop - part.start
             y += b[:size] * v_flat[part]
             y *= a[:size]
-            wide = self._wide(y)
-            return (self._column_dots(wide, wide, w),)
-
-        return w, *self._sums(work, parts, threaded=w.ndim > 1)
+            ww.append(self._column_dots(y, y, w))
+        return w, self._total(ww)
 
     @_quietly
     def scale(self, a: Array, x: Array) -> Array:
@@ -196,14 +199,6 @@ class Vectors:
         """Return a context in which coefficients may be computed with: in float64, and silent if not finite."""
         return np.errstate(over="ignore", invalid="ignore")
 
-    def real(self, a: Array) -> Array:
-        """Return the real part of coefficients."""
-        return self.xp.real(a) if self.is_complex else a
-
-    def narrowed(self, a: Array) -> Array:
-        """Return coefficients as the vectors will meet them: rounded to their dtype, in float64."""
-        return self._wide(self._narrow(a))
-
     # -- helpers -----------------------------------------------------------------------------------------------
 
     def _chunks(self, x: Array, at_least: int = 0) -> Iterator[tuple[Any, ...]]:
@@ -214,41 +209,36 @@ class Vectors:
 
     # Blocks are updated as the flat arrays that they are in memory: loops over a few columns would be slow.
 
-    def _flat_parts(self, x: Array) -> list[slice]:
+    def _parts(self, x: Array) -> list[slice]:
         """Return the parts of the flat x that are worked on at a time: whole rows."""
         columns = x.shape[1] if x.ndim > 1 else 1
-        chunk = _NUMPY_BLOCK_CHUNK if self._on_host and columns > 1 else self._chunk
-        size, step = x.shape[0] * columns, max(1, chunk // columns) * columns
+        size, step = x.shape[0] * columns, max(1, self._chunk // columns) * columns
         return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
-    def _sums(self, work: Callable[[slice], tuple[Array, ...]], parts: list[slice], *, threaded: bool) -> list[Array]:
-        """Return the sums over all parts of what is returned for each, in order."""
-        results: list[Any] = [None] * len(parts)
-
-        @_quietly
-        def some(first: int, last: int) -> None:
-            for i in range(first, last):
-                results[i] = work(parts[i])
-
-        _fast.in_threads(some, len(parts), _fast.num_threads() if self._on_host and threaded else 1)
-        return [self.xp.sum(self.xp.stack(terms), axis=0) for terms in zip(*results, strict=True)]
-
-    def _per_entry(self, a: Array, x: Array, parts: list[slice]) -> Array:
+    def _per_entry(self, a: Array, x: Array, part: slice) -> Array:
         """Return coefficients of columns as those of the entries of a part."""
-        a, size = self._narrow(a), parts[0].stop - parts[0].start
+        if a is None:
+            return None
+        a, size = self._narrow(a), part.stop - part.start
         if x.ndim == 1 or a.ndim == 0:
             return self.xp.broadcast_to(a, (size,))
         return self.xp.tile(a, (size // x.shape[1],))
 
     def _column_dots(self, x: Array, y: Array, like: Array) -> Array:
-        """Return ⟨x, y⟩ of the columns of flat parts."""
+        """Return ⟨x, y⟩ of the columns of flat parts, in float64."""
+        x, y = self._wide(x), self._wide(y)
         if like.ndim == 1:
             return self.xp.vecdot(x, y)
-        x, y = (self.xp.reshape(part, (-1, like.shape[1])) for part in (x, y))
-        return np.einsum("ij,ij->j", np.conj(x), y) if self._on_host else self.xp.vecdot(x, y, axis=-2)
+        return self.xp.vecdot(*(self.xp.reshape(part, (-1, like.shape[1])) for part in (x, y)), axis=-2)
+
+    def _total(self, terms: list[Array]) -> Array:
+        return self.xp.sum(self.xp.stack(terms), axis=0)
 
     def _wide(self, x: Array) -> Array:
         return self.xp.astype(x, self.wide, copy=False)
+
+    def _real(self, a: Array) -> Array:
+        return self.xp.real(a) if self.is_complex else a
 
     def _narrow(self, a: Array) -> Array:
         """Return coefficients in the vectors' dtype: float64 ones would promote every chunk."""
@@ -289,7 +279,15 @@ class JaxVectors(Vectors):
         return y + self._narrow(a) * x
 
     def three_term(
-        self, w: Array, v: Array, v_prev: Array | None = None, *, a: Array = None, b: Array = None, c: Array = None
+        self,
+        w: Array,
+        v: Array,
+        v_prev: Array = None,
+        *,
+        a: Array = None,
+        b: Array = None,
+        c: Array = None,
+        squares: bool = True,
     ) -> tuple[Array, Array, Array]:
         if a is not None:
             w = self.scale(a, w)
@@ -297,7 +295,7 @@ class JaxVectors(Vectors):
             w = self.axpy(b, v, w)
         if c is not None:
             w = self.axpy(c, v_prev, w)
-        return w, self.dot(v, w), self.dot(w, w)
+        return w, self.dot(v, w), self.dot(w, w) if squares else None
 
     def add_scale(self, b: Array, v: Array, a: Array, w: Array) -> tuple[Array, Array]:
         w = self.scale(a, self.axpy(b, v, w))
@@ -325,30 +323,53 @@ class JaxVectors(Vectors):
         return Q @ self._narrow(c)
 
 
-class FastVectors(Vectors):
-    """The same operations on the memory of the CPU, large ones by compiled kernels where numba is installed."""
+class HostVectors(Vectors):
+    """The same operations on the memory of the CPU: compiled kernels, or BLAS, where these serve."""
 
     def three_term(
-        self, w: Array, v: Array, v_prev: Array | None = None, *, a: Array = None, b: Array = None, c: Array = None
+        self,
+        w: Array,
+        v: Array,
+        v_prev: Array = None,
+        *,
+        a: Array = None,
+        b: Array = None,
+        c: Array = None,
+        squares: bool = True,
     ) -> tuple[Array, Array, Array]:
         kernels = _fast.kernels_for(w, v, v_prev)
-        if kernels is None:
-            return super().three_term(w, v, v_prev, a=a, b=b, c=c)
-        vw, ww = kernels.three_term(w, v, v_prev, a, b, c)
-        return w, self.from_host(vw, self.wide), self.from_host(ww, self.wide)
+        if kernels is not None:
+            vw, ww = kernels.three_term(w, v, v_prev, a, b, c, squares=squares)
+            return w, self.from_host(vw, self.wide), self.from_host(ww, self.wide) if squares else None
+        if self._has_blas(w, v, v_prev):
+            vw, ww = _blas.three_term(w, v, v_prev, a, b, c, squares=squares)
+            return w, vw, ww
+        return super().three_term(w, v, v_prev, a=a, b=b, c=c, squares=squares)
 
     def add_scale(self, b: Array, v: Array, a: Array, w: Array) -> tuple[Array, Array]:
         kernels = _fast.kernels_for(w, v)
-        if kernels is None:
-            return super().add_scale(b, v, a, w)
-        return w, self.from_host(kernels.add_scale(b, v, a, w), self.wide)
+        if kernels is not None:
+            return w, self.from_host(kernels.add_scale(b, v, a, w), self.wide)
+        if self._has_blas(w, v):
+            return w, _blas.add_scale(b, v, a, w)
+        return super().add_scale(b, v, a, w)
+
+    def _has_blas(self, w: Array, *others: Array) -> bool:
+        """Return whether BLAS accumulates in float64 and has enough to do."""
+        return (
+            self.dtype == self.wide
+            and aac.is_numpy_array(w)
+            and w.ndim == 1
+            and w.size >= _fast.SMALLEST
+            and all(x is None or x.flags.c_contiguous for x in (w, *others))
+        )
 
 
 def vectors_like(like: Array) -> Vectors:
     """Return the vector operations for the library, device and dtype of an array."""
     if aac.is_jax_array(like):
         return JaxVectors(like)
-    return FastVectors(like) if _fast.host_view(like) is not None else Vectors(like)
+    return HostVectors(like) if _fast.host_view(like) is not None else Vectors(like)
 
 
 def dtype_name(dtype: Any) -> str:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specdens._vectors import FastVectors, JaxVectors, Vectors, dtype_name, vectors_like
+from specdens._vectors import HostVectors, JaxVectors, Vectors, dtype_name, vectors_like
 
 N, K, M = 37, 3, 4
 COLUMNS = pytest.mark.parametrize("columns", [(), (1,), (K,)], ids=["vector", "one column", "block"])
@@ -157,7 +157,7 @@ def test_from_host_copies(library):
 
 
 def test_every_library_gets_its_own_operations(library):
-    expected = {"jax.numpy": JaxVectors, "numpy": FastVectors, "torch": FastVectors}.get(library.name, Vectors)
+    expected = {"jax.numpy": JaxVectors, "numpy": HostVectors, "torch": HostVectors}.get(library.name, Vectors)
     assert type(vectors_like(library.array([1.0]))) is expected
 
 
