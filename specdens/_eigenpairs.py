@@ -88,6 +88,18 @@ class EigenPairs:
         return "\n".join([head, "    #           value   residual", *rows])
 
 
+def preference(theta: Floats, which: str) -> NDArray[np.intp]:
+    """Return the order of eigenvalues by how much they are wanted."""
+    if which == "magnitude":
+        return np.argsort(-np.abs(theta), kind="stable")
+    ascending = np.argsort(theta, kind="stable")
+    if which == "smallest":
+        return ascending
+    if which == "largest":
+        return ascending[::-1]
+    return np.stack([ascending[::-1], ascending], axis=1).ravel()[: len(theta)]
+
+
 def denominators(theta: Floats, largest: float, eps: float) -> Floats:
     """Return what the residual norms of Ritz values `theta` are divided by: |θ|, or the largest |θ| where θ is zero."""
     magnitudes = np.abs(theta)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from specdens._eigenpairs import Floats, check_finite, check_hermitian
@@ -16,7 +17,10 @@ from specdens._probes import FIRST_EIGEN_PROBE, probe_block
 from specdens._vectors import Array, JaxVectors
 
 _BREAKDOWN = 4.0  # units of rounding: with full reorthogonalisation it is harmless to go on past a small β
-_ROTATION_CHUNK = 2**14  # columns: the product of a small matrix with a chunk of the basis stays in cache
+# Entries of a vector that are combined at a time: a piece of the basis stays in cache. Where there are few in all, the
+# pieces are too small to be given to BLAS's threads, which go on spinning for a tenth of a second, beside the operator.
+_PIECE = 2**14
+_MANY, _TOO_FEW = 2**24, 2**18  # multiplications
 
 
 class KrylovBasis:
@@ -71,7 +75,9 @@ class KrylovBasis:
         w = product_of_copy(self.A.apply_within, self.A.vectors, self.V[m, ...])
         self.num_products += 1
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is reported below
-            w, c, beta = self._orthogonalize(w)
+            # the product has much in common with the vectors that it is coupled to, and with the others only rounding
+            coupled = np.flatnonzero(self.H[m, :m])
+            w, c, beta = self._orthogonalize(w, first=int(coupled[0]) if coupled.size else m)
         check_finite(math.isfinite(beta) and bool(np.isfinite(c).all()), self.num_products)
         self.scale = max(self.scale, float(np.hypot(np.linalg.norm(c), beta)))
         check_hermitian(c[g:], np.append(self.H[m, g:m], c[m]).conj(), scale=self.scale, eps=eps)
@@ -86,8 +92,9 @@ class KrylovBasis:
     def ritz(self) -> tuple[Floats, NDArray[Any], Floats, Floats]:
         """Return Ritz values, ascending, their coefficients on M, and the known and unknown part of their residuals."""
         m = self.num_multiplied
-        T = np.triu(self.H[:m, :m])
-        theta, Y = np.linalg.eigh(T + np.triu(T, 1).conj().T)
+        # SciPy's: with NumPy's eigh, from 26 rows on, a thread of OpenBLAS is left spinning for a tenth of a second and
+        # takes a core from the operator
+        theta, Y = scipy.linalg.eigh(self.H[:m, :m], lower=False, driver="evd", check_finite=False)
         R = self.H[: self.size, :m] @ Y
         R[:m] -= Y * theta
         return theta, Y, np.linalg.norm(R, axis=0), np.linalg.norm(self.G @ Y[: self.G.shape[1]], axis=0)
@@ -110,8 +117,13 @@ class KrylovBasis:
 
     def combine(self, Y: NDArray[Any]) -> Array:
         """Return M Y as the columns of a new array."""
-        vectors = self.A.vectors
-        return vectors.combine(self.V[: self.num_multiplied, ...].T, vectors.from_host(Y, vectors.wide))
+        vectors, n, m = self.A.vectors, self.A.shape[0], self.num_multiplied
+        if self._has_fixed_shape:
+            return vectors.combine(self.V[:m, ...].T, vectors.from_host(Y, vectors.wide))
+        out, Y = vectors.zeros((n, Y.shape[1])), vectors.from_host(Y)
+        for piece in _pieces(n, m * Y.shape[1]):
+            out = vectors.assign(out, (piece, ...), self.V[:m, piece].T @ Y)
+        return out
 
     def state(self) -> dict[str, Callable[[], NDArray[Any]]]:
         """Return everything as arrays. V is shared: a write between two products finds it whole."""
@@ -135,15 +147,24 @@ class KrylovBasis:
         self.V = vectors.assign(self.V, (row, ...), x)
         self.has_tail = True
 
-    def _orthogonalize(self, x: Array) -> tuple[Array, NDArray[Any], float]:
-        """Return x − V c, c and the norm of what is left: classical Gram–Schmidt, again while cancellation is felt."""
+    def _orthogonalize(self, x: Array, first: int | None = None) -> tuple[Array, NDArray[Any], float]:
+        """Return x − V c, c and the norm of what is left.
+
+        Classical Gram–Schmidt, again while cancellation is felt [Daniel et al. 1976]. Most of x is taken out beforehand
+        where it is known to lie along the vectors from `first` on: then one pass over the basis is enough.
+        """
         vectors, size = self.A.vectors, self.size
-        V = (self.V if self._has_fixed_shape else self.V[:size, ...]).T
         c = np.zeros(size, dtype=self.H.dtype)
+        if first is not None and not self._has_fixed_shape:
+            V = self.V[first:size, ...].T
+            part = vectors.coefficients(V, x)
+            x = vectors.subtract(V, part, x)
+            c[first:] = vectors.to_host(part)
+        V = (self.V if self._has_fixed_shape else self.V[:size, ...]).T
         for _ in range(3):
             part = vectors.coefficients(V, x)
             x = vectors.subtract(V, part, x)
-            after = float(vectors.to_host(vectors.norm(x)))
+            after = math.sqrt(float(np.real(vectors.to_host(vectors.coefficients(x[:, None], x)[0]))))
             removed = vectors.to_host(part)[:size]
             c += removed
             if not after < 0.7 * np.hypot(np.linalg.norm(removed), after):  # also where it is nan
@@ -159,6 +180,11 @@ class KrylovBasis:
             self.V = vectors.from_host(padded) @ self.V
             return
         C_T = vectors.from_host(C.T)
-        for start in range(0, n, _ROTATION_CHUNK):
-            columns = slice(start, min(start + _ROTATION_CHUNK, n))
-            self.V = vectors.assign(self.V, (slice(0, k), columns), C_T @ self.V[:m, columns])
+        for piece in _pieces(n, m * k):
+            self.V = vectors.assign(self.V, (slice(0, k), piece), C_T @ self.V[:m, piece])
+
+
+def _pieces(n: int, cost: int) -> Iterator[slice]:
+    """Return pieces of the vectors for a combination that takes `cost` multiplications per entry."""
+    step = _PIECE if n * cost > _MANY else max(1, _TOO_FEW // cost)
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specdens._as_operator import as_operator
-from specdens._eigenpairs import EigenPairs, Floats, denominators, warn_unconverged
+from specdens._eigenpairs import EigenPairs, Floats, denominators, preference, warn_unconverged
 from specdens._errors import as_choice, as_count, as_positive
 from specdens._krylov_basis import KrylovBasis
 from specdens._monitor import Arrays, Monitor, Stage
@@ -24,7 +24,6 @@ _WHICH = ("magnitude", "largest", "smallest", "both")
 # Measured on outliers, random matrices and Laplacians (benchmarks/top_eigenpairs.py):
 _KEPT = 0.4  # of the room beside the wanted pairs is kept at a restart; anything from 0.3 to 0.6 does as well
 _TRIAL_SHARE = 0.25  # of the products so far, at most, go into the attempt to falsify the answer
-_NEAR = 100.0  # times the tolerance: closer than that, every product is followed by a look at the Ritz pairs
 
 
 def top_eigenpairs(
@@ -35,6 +34,7 @@ def top_eigenpairs(
     tol: float | None = None,
     max_products: int | None = None,
     basis_size: int | None = None,
+    trial: bool = True,
     seed: int = 0,
     monitor: Monitor | None = None,
 ) -> EigenPairs:
@@ -62,6 +62,9 @@ def top_eigenpairs(
     basis_size
         How many vectors the basis may hold before it is shortened. By default 2 · `rank` + 20; fewer save memory and
         cost products, `rank` + 4 at least. Memory in all: basis_size + rank + 2 vectors.
+    trial
+        Whether to look for further copies of multiple eigenvalues, as the notes say. Without, up to a fifth of the
+        products is saved, and each may be found once only, as by ARPACK.
     seed
         The start vectors are a function of (seed, number).
     monitor
@@ -99,8 +102,8 @@ def top_eigenpairs(
     tol = max(1e-6, math.sqrt(A.vectors.eps)) if tol is None else as_positive("tol", tol)
     max_products = 1000 + 100 * rank if max_products is None else as_count("max_products", max_products, minimum=rank)
     basis_size = 2 * rank + 20 if basis_size is None else as_count("basis_size", basis_size, minimum=min(n, rank + 4))
-    search = _Search(KrylovBasis(A, min(n, basis_size), seed), rank, which, tol)
-    settings = {"rank": rank, "which": which, "tol": tol, "basis_size": basis_size, "seed": seed}
+    search = _Search(KrylovBasis(A, min(n, basis_size), seed), rank, which, tol, trial=trial)
+    settings = {"rank": rank, "which": which, "tol": tol, "basis_size": basis_size, "trial": trial, "seed": seed}
     with (monitor or Monitor()).stage("top_eigenpairs", A, settings, total=None) as stage:
         if stage.is_saved and "values" in stage.names():
             return EigenPairs.from_state(A, stage.read)
@@ -122,18 +125,6 @@ def _remedy(A: Operator, pairs: EigenPairs, tol: float) -> str:
     return "Raise `max_products`, `basis_size` or `tol`, or lower `rank`."
 
 
-def preference(theta: Floats, which: str) -> NDArray[np.intp]:
-    """Return the order of eigenvalues by how much they are wanted."""
-    if which == "magnitude":
-        return np.argsort(-np.abs(theta), kind="stable")
-    ascending = np.argsort(theta, kind="stable")
-    if which == "smallest":
-        return ascending
-    if which == "largest":
-        return ascending[::-1]
-    return np.stack([ascending[::-1], ascending], axis=1).ravel()[: len(theta)]
-
-
 @dataclass(frozen=True, eq=False)
 class _Ritz:
     """The Ritz pairs of a basis, the most wanted first, with ‖Av − θv‖ in two parts."""
@@ -149,8 +140,8 @@ class _Ritz:
 class _Search:
     """The loop: extend, look, shorten, and try to falsify what was found with a fresh random vector."""
 
-    def __init__(self, basis: KrylovBasis, rank: int, which: str, tol: float) -> None:
-        self.basis, self.rank, self.which, self.tol = basis, rank, which, tol
+    def __init__(self, basis: KrylovBasis, rank: int, which: str, tol: float, *, trial: bool) -> None:
+        self.basis, self.rank, self.which, self.tol, self.trial = basis, rank, which, tol, trial
         self.ritz = _Ritz(np.empty(0), np.empty((0, 0)), np.empty(0), np.empty(0))
         self.rest: Floats = np.empty(0)  # values that are not wanted
         self.found: Floats = np.empty(0)  # what the chains before have found
@@ -158,6 +149,7 @@ class _Search:
         self.is_following = False  # whether a chain is under way
         self.end = 0  # products that it lasts at least
         self.pause = 0  # products until the next look at the Ritz pairs
+        self.last_look = (0, math.inf)  # number of products, excess
         self.is_done = False
 
     def run(self, max_products: int, stage: Stage) -> None:
@@ -172,8 +164,12 @@ class _Search:
             before, self.found = self.found, self.ritz.theta[: self.rank]
             self.rest = self.ritz.theta[self.rank :]
             self.is_following = False
-            known = len(before) == self.rank
-            self.is_done = known and bool(np.all(np.abs(self.found - before) <= self.tol * self._denominators(before)))
+            self.is_done = self._stands_the_trial(before) if self.trial else self._excess() <= 1.0
+
+    def _stands_the_trial(self, before: Floats) -> bool:
+        """Return whether the chain has found the same values as the chains before."""
+        known = len(before) == self.rank
+        return known and bool(np.all(np.abs(self.found - before) <= self.tol * self._denominators(before)))
 
     def _may_begin(self, max_products: int) -> bool:
         basis = self.basis
@@ -188,6 +184,7 @@ class _Search:
         basis.begin_chain()
         length = self._trial_length(self.found) if len(self.found) == self.rank else 0
         self.end, self.pause, self.is_following = basis.num_products + length, 0, True
+        self.last_look = (0, math.inf)
 
     def result(self, start: float) -> EigenPairs:
         """Return the wanted pairs as they are now."""
@@ -215,12 +212,25 @@ class _Search:
             excess = self._excess()
             if out or (excess <= 1.0 and basis.num_products >= self.end):
                 return
-            # the small eigenproblem costs m³: while far from the goal, every tenth of m products is often enough
-            self.pause = max(basis.num_multiplied // 10, self.rank - basis.num_multiplied) if excess > _NEAR else 1
+            self.pause = self._next_look(excess)
             if basis.must_shrink:
                 stage.forget_snapshot()
                 num_kept = self.rank + max(0, int(_KEPT * (basis.capacity - 1 - self.rank)))
                 basis.restart(self.ritz.theta[:num_kept], self.ritz.Y[:, :num_kept], keep_tail=True)
+
+    def _next_look(self, excess: float) -> int:
+        """Return after how many products to look again: a look costs m³, a product too many may cost far more.
+
+        Nothing is decided before the end of a trial, nor before the residuals can have come down: to a quarter with
+        every product, or twice as fast as since the last look.
+        """
+        m, now = self.basis.num_multiplied, self.basis.num_products
+        (then, before), self.last_look = self.last_look, (now, excess)
+        pause = 1
+        if 1.0 < excess < math.inf:
+            seen = math.log(before / excess) / (now - then) if 0.0 < before < math.inf else 0.0
+            pause = min(int(math.log(excess) / max(math.log(4.0), 2.0 * seen)), m // 4)
+        return max(1, pause, self.rank - m, self.end - now)
 
     def snapshot(self) -> Arrays:
         """Return the state between two products."""
@@ -229,6 +239,7 @@ class _Search:
             "counts": np.array([self.is_following, self.end, self.pause, self.is_done]),
             "theta": ritz.theta, "Y": ritz.Y, "known": ritz.known, "unknown": ritz.unknown,
             "rest": self.rest, "found": self.found, "largest": np.array(self.largest),
+            "last_look": np.array(self.last_look),
         }  # fmt: skip
         return {**{name: partial(np.asarray, x) for name, x in fixed.items()}, **self.basis.state()}
 
@@ -237,6 +248,7 @@ class _Search:
         self.is_following, self.end, self.pause, self.is_done = bool(following), end, pause, bool(done)
         self.ritz = _Ritz(arrays["theta"], arrays["Y"], arrays["known"], arrays["unknown"])
         self.rest, self.found, self.largest = arrays["rest"], arrays["found"], float(arrays["largest"])
+        self.last_look = (int(arrays["last_look"][0]), float(arrays["last_look"][1]))
         self.basis.load(arrays)
 
     def _look(self) -> _Ritz:
