@@ -190,7 +190,7 @@ class Dual(Operator):
             z = self._projected(pairs.vectors[:, i].reshape(self.shape_of_rows))
             V[:, j] = self._transposed(self._mixed(z, _root(self.mix)))
         V = torch.linalg.qr(V)[0][:, torch.as_tensor(np.argsort(order), device=V.device)].contiguous()
-        residuals = np.array([float((primal @ V[:, j] - pairs.values[j] * V[:, j]).norm()) for j in range(k)])
+        residuals = np.array([float((primal @ V[:, j] - float(pairs.values[j]) * V[:, j]).norm()) for j in range(k)])
         relative = residuals / denominators(
             pairs.values, float(np.max(np.abs(pairs.values), initial=0.0)), self.vectors.eps
         )

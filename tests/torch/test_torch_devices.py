@@ -57,8 +57,6 @@ def members(curv):
 @pytest.mark.parametrize("route", ["double backward", "forward"])
 @pytest.mark.parametrize(("name", "cache", "dtype"), CASES)
 def test_every_operator_stays_on_its_device(name, cache, dtype, route):
-    if route == "forward" and name in ("LSTM", "GRU", "RNN"):
-        pytest.skip("torch has no forward mode for its recurrent layers")
     model, x, y = on(name, "meta", dtype)
     with OneDevice():
         curv = sdt.Curvature(model, nn.CrossEntropyLoss(), split(x[:20], y[:20], 17, 3), cache=cache)
@@ -157,13 +155,18 @@ def test_runs_on_a_gpu_are_those_of_the_host(keep):
     for name in ("Hess", "G", "B2"):
         ours, theirs = (getattr(curv, name) for curv in (device, host))
         for run in (sd.fast_lanczos, sd.slow_lanczos):
-            found, expected = (run(A, num_steps=8).moments(8) for A in (ours, theirs))
-            np.testing.assert_allclose(found, expected, rtol=1e-6)
+            found, expected = (run(A, num_steps=5) for A in (ours, theirs))
+            # few steps in float64: rounding has not been amplified yet
+            scale = np.max(np.abs(expected.alphas[0]))
+            np.testing.assert_allclose(found.alphas[0], expected.alphas[0], atol=1e-8 * scale)
+            np.testing.assert_allclose(found.betas[0], expected.betas[0], atol=1e-8 * scale)
     found, expected = (sd.spectral_density(curv.G, rank=2, num_steps=8) for curv in (device, host))
     assert found.outliers.vectors.is_cuda
     np.testing.assert_allclose(found.outliers.values, expected.outliers.values, rtol=1e-6)
-    np.testing.assert_allclose(device.class_spectrum().eigenvalues, host.class_spectrum().eigenvalues, rtol=1e-6)
-    np.testing.assert_allclose(device.class_traces().values, host.class_traces().values, rtol=1e-6)
+    found, expected = (curv.class_spectrum().eigenvalues for curv in (device, host))
+    np.testing.assert_allclose(found, expected, atol=1e-10 * expected[0])
+    found, expected = (curv.class_traces().values for curv in (device, host))
+    np.testing.assert_allclose(found, expected, atol=1e-10 * expected.max())
 
 
 @cuda
