@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,11 +15,12 @@ from specdens_torch._determinism import check_modules, check_repeats, name_failu
 from specdens_torch._forward import Forward
 from specdens_torch._graphs import Graph, graph_bytes
 from specdens_torch._losses import OutputLoss, PlainLoss
-from specdens_torch._memory import gib, synchronize
+from specdens_torch._memory import gib
 from specdens_torch._mix import ClassMeans, Mix, class_sums
 from specdens_torch._nests import tensors_in
 from specdens_torch._params import Subset
 from specdens_torch._random_state import random_state_kept
+from specdens_torch._routes import fastest_route
 from specdens_torch._states import State
 from specdens_torch._task import Task
 from specdens_torch._wanted import Sink
@@ -262,40 +262,11 @@ class Engine:
         """
         if columns > 1 and not kept:
             if self.block_route is None:
-                self.block_route = self._timed_route(graph, task, columns, kept=kept)
+                self.block_route = fastest_route(graph, task, columns, kept=kept)
             return self.block_route
         if self.route is None:
-            self.route = self._timed_route(graph, task, 1, kept=kept)
+            self.route = fastest_route(graph, task, 1, kept=kept)
         return self.route
-
-    def _timed_route(self, graph: Graph, task: Task, columns: int, *, kept: bool) -> str:
-        if self.batches.device.type == "meta":
-            return "double backward"
-        times = {}
-        for route in ("forward", "double backward"):
-            try:
-                times[route] = min(self._time(graph, task, route, columns, kept=kept) for _ in range(3))
-            except (RuntimeError, NotImplementedError) as error:
-                _log.info("Jv by %s is not possible: %s", route, str(error).splitlines()[0])
-        if not times:
-            return "double backward"
-        best = min(times, key=lambda route: times[route])
-        said = ", ".join(f"{route}: {1e3 * seconds:.3g} ms" for route, seconds in times.items())
-        _log.info("Jv by %s for %d columns (%s)", best, columns, said)
-        return best
-
-    def _time(self, graph: Graph, task: Task, route: str, columns: int, *, kept: bool) -> float:
-        """Return the time of Jv as it will be done: on the kept graph, or with all that leads there."""
-        if not kept:
-            graph = graph.fresh()
-        elif route == "double backward":
-            _ = graph.g
-        synchronize(self.batches.device)
-        started = time.perf_counter()
-        for _ in range(min(columns, 4)):
-            graph.jvp(task.subset, task.v, route, record=not kept)
-        synchronize(self.batches.device)
-        return time.perf_counter() - started
 
     def differential(self, subset: Subset, x: Tensor) -> Iterator[tuple[State, Tensor]]:
         """Yield the state and Jx of every batch."""
