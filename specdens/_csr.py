@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from specdens import _fast
 from specdens._operators import Operator
@@ -12,7 +15,7 @@ from specdens._vectors import Array, vectors_like
 
 
 class SparseMatrix(Operator):
-    """A SciPy matrix in CSR format: products by compiled kernels where they serve, else by SciPy."""
+    """A SciPy matrix in CSR format: products by compiled kernels where they serve, else by SciPy, in threads."""
 
     def __init__(self, A: Any) -> None:
         super().__init__(A.shape[0], vectors_like(np.empty(0, dtype=A.dtype)))
@@ -29,11 +32,36 @@ class SparseMatrix(Operator):
 
     def apply(self, x: Array) -> Array:
         kernels = _fast.kernels_for(x)
-        if kernels is None:
+        if kernels is None and self.shape[0] < _fast.SMALLEST:
             return self.A @ x
         y = np.empty_like(x)
-        kernels.csr_product(self.A, x, y)
+        if kernels is None:
+            self._product_in_threads(x, y)
+        else:
+            kernels.csr_product(self.A, x, y)
         return y
+
+    def _product_in_threads(self, x: Array, y: Array) -> None:
+        parts = self._parts
+
+        def work(first: int, last: int) -> None:
+            for rows, part in parts[first:last]:
+                y[rows] = part @ x
+
+        _fast.in_threads(work, len(parts), len(parts))
+
+    @cached_property
+    def _parts(self) -> list[tuple[slice, Any]]:
+        """The rows in one part per thread, each a matrix that shares the memory of A."""
+        A, n, count = self.A, self.shape[0], _fast.num_threads()
+        ends = np.searchsorted(A.indptr, np.linspace(0, A.nnz, count + 1))
+        ends[0], ends[-1] = 0, n
+        parts = []
+        for first, last in pairwise(ends.tolist()):
+            entries = slice(A.indptr[first], A.indptr[last])
+            arrays = A.data[entries], A.indices[entries], A.indptr[first : last + 1] - A.indptr[first]
+            parts.append((slice(first, last), scipy.sparse.csr_array(arrays, shape=(last - first, n))))
+        return parts
 
     def three_term(
         self, v: Array, v_prev: Array | None, *, a: Array = None, b: Array = None, c: Array = None,

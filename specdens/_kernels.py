@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from specdens._fast import host_view, in_threads, num_threads
 
-CHUNK = 2**15
+CHUNK = 2**16
 TILE = 2**9
 
 # Unsigned indices spare the test for negative ones. The flags allow sums to be reordered, not NaN to be ignored.
@@ -96,9 +96,10 @@ def _add_dot(w, v, z, c, squares, first, last, vw, ww):  # type: ignore[no-untyp
 @_compiled
 def _add_columns(tile, sums):  # type: ignore[no-untyped-def]
     """Add the elements of every column of a tile to the sums, and clear the tile."""
-    k = sums.size
-    for e in range(tile.size):
-        sums[e % k] += tile[e]
+    k = U(sums.size)
+    for start in range(U(0), U(tile.size), k):
+        for t in range(k):
+            sums[t] += tile[start + t]
     tile[:] = 0
 
 

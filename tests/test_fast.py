@@ -88,6 +88,18 @@ def test_csr_products_are_those_of_scipy(dtype, columns, index):
     np.testing.assert_allclose(ww, np.sum(abs(expected) ** 2, axis=0), rtol=100 * eps(dtype))
 
 
+@pytest.mark.parametrize("columns", [(), (3,)], ids=str)
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_without_kernels_scipy_multiplies_rows_in_threads(columns, threads, monkeypatch):
+    monkeypatch.setattr(_fast, "num_threads", lambda: threads)
+    A = sp.random_array((501, 501), density=0.01, rng=0, format="csr")
+    A = (sp.diags_array((np.arange(501) > 100) * 1.0) @ A).tocsr()  # rows without entries at the beginning
+    x = draw(0, (501, *columns), "float64")
+    with _fast.without():
+        np.testing.assert_array_equal(sd.as_operator(A) @ x, A @ x)
+        np.testing.assert_array_equal(sd.as_operator(sp.csr_array((501, 501))) @ x, np.zeros_like(x))
+
+
 def test_duplicate_unsorted_and_absent_entries_are_taken_as_they_are():
     rows, columns, values = [0, 0, 0, 2], [2, 0, 2, 0], [1.0, 5.0, 2.0, 3.0]
     A = sp.csr_array((values, columns, [0, 3, 3, 4]), shape=(3, 3))
