@@ -326,6 +326,18 @@ class JaxVectors(Vectors):
 class HostVectors(Vectors):
     """The same operations on the memory of the CPU: compiled kernels, or BLAS, where these serve."""
 
+    def __init__(self, like: Array) -> None:
+        super().__init__(like)
+        self._is_numpy = aac.is_numpy_array(like)
+
+    def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
+        if self._is_numpy:
+            return np.array(values, dtype=self.dtype if dtype is None else dtype)
+        return super().from_host(values, dtype)
+
+    def to_host(self, x: Array) -> NDArray[Any]:
+        return np.asarray(x) if self._is_numpy else super().to_host(x)
+
     def three_term(
         self,
         w: Array,
@@ -357,8 +369,8 @@ class HostVectors(Vectors):
     def _has_blas(self, w: Array, *others: Array) -> bool:
         """Return whether BLAS accumulates in float64 and has enough to do."""
         return (
-            self.dtype == self.wide
-            and aac.is_numpy_array(w)
+            self._is_numpy
+            and self.dtype == self.wide
             and w.ndim == 1
             and w.size >= _fast.SMALLEST
             and all(x is None or x.flags.c_contiguous for x in (w, *others))
