@@ -31,14 +31,14 @@ class SparseMatrix(Operator):
         return _fast.serves(self.shape[0])
 
     def apply(self, x: Array) -> Array:
-        kernels = _fast.kernels_for(x)
+        kernels = _fast.kernels_for(x, module="specdens._csr_kernels")
         if kernels is None and self.shape[0] < _fast.SMALLEST:
             return self.A @ x
         y = np.empty_like(x)
         if kernels is None:
             self._product_in_threads(x, y)
         else:
-            kernels.csr_product(self.A, x, y)
+            kernels.product(self.A, x, y)
         return y
 
     def _product_in_threads(self, x: Array, y: Array) -> None:
@@ -67,9 +67,9 @@ class SparseMatrix(Operator):
         self, v: Array, v_prev: Array | None, *, a: Array = None, b: Array = None, c: Array = None,
         squares: bool = True, out: Array | None = None,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
-        kernels = _fast.kernels_for(v, v_prev)
+        kernels = _fast.kernels_for(v, v_prev, module="specdens._csr_kernels")
         if kernels is None:
             return super().three_term(v, v_prev, a=a, b=b, c=c, squares=squares)
         w = np.empty_like(v) if out is None else out
-        vw, ww = kernels.three_term(w, v, v_prev, a, b, c, self.A, squares=squares)
+        vw, ww = kernels.three_term(self.A, v, v_prev, w, a, b, c, squares=squares)
         return w, vw, ww if squares else None

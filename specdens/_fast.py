@@ -49,14 +49,14 @@ def serves(num_entries: int) -> bool:
     return _enabled and num_entries >= SMALLEST and available()
 
 
-def kernels_for(*arrays: Any) -> Any:
+def kernels_for(*arrays: Any, module: str = "specdens._kernels") -> Any:
     """Return the module of kernels if they serve these arrays (or None in their place): large, and on the host."""
     first = arrays[0]
     if not serves(first.shape[0] * (first.shape[1] if first.ndim > 1 else 1)):
         return None
     if any(x is not None and host_view(x) is None for x in arrays):
         return None
-    return _load()
+    return _load(module)
 
 
 def host_view(x: Any) -> np.ndarray[Any, Any] | None:
@@ -69,9 +69,9 @@ def host_view(x: Any) -> np.ndarray[Any, Any] | None:
 
 
 @cache
-def _load() -> Any:
+def _load(module: str) -> Any:
     try:
-        return importlib.import_module("specdens._kernels")
+        return importlib.import_module(module)
     except ImportError as error:  # an installation that is broken is no reason not to compute
         warnings.warn(
             f"numba is installed but cannot be used ({error}); going on without compiled kernels, which is slower. "

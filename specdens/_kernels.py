@@ -1,4 +1,4 @@
-"""Compiled kernels: vector updates with their inner products, and CSR products fused with them. Imports numba.
+"""Compiled kernels: vector updates with their inner products. Imports numba.
 
 Vectors are flat: entry i of column t of k is element i·k + t. Work is cut into chunks of `CHUNK` elements whose sums
 are kept apart and added at the end, so that results do not depend on the number of threads. Within a chunk the kernels
@@ -23,10 +23,9 @@ TILE = 2**9
 # Unsigned indices spare the test for negative ones. The flags allow sums to be reordered, not NaN to be ignored.
 U = np.uintp
 _FLAGS = {"reassoc", "contract", "arcp", "nsz"}
-_NO_INDICES = np.empty(0, np.int32)
 
 
-def _compiled(function: Any) -> Any:
+def compiled(function: Any) -> Any:
     """Return a function that runs without the interpreter's lock; the compiled code is kept on disk if possible."""
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": _FLAGS}
     try:
@@ -38,31 +37,31 @@ def _compiled(function: Any) -> Any:
 # -- vectors ---------------------------------------------------------------------------------------------------------
 
 
-@_compiled
-def _square(y):  # type: ignore[no-untyped-def]
+@compiled
+def square(y):  # type: ignore[no-untyped-def]
     return np.float64(y.real) * np.float64(y.real) + np.float64(y.imag) * np.float64(y.imag)
 
 
-@_compiled
+@compiled
 def _add_scale(w, v, b, a, first, last, ww):  # type: ignore[no-untyped-def]
     """Do w ← a (w + b v) for one tile; add |w|² to ww."""
     first, m = U(first), U(last) - U(first)
     if a.size == 1:
-        square = 0.0
+        length = 0.0
         for e in range(m):
             y = a[0] * (w[first + e] + b[0] * v[first + e])
             w[first + e] = y
-            square += _square(y)
-        ww[0] += square
+            length += square(y)
+        ww[0] += length
     else:
         for e in range(m):
             y = a[e] * (w[first + e] + b[e] * v[first + e])
             w[first + e] = y
-            ww[e] += _square(y)
+            ww[e] += square(y)
 
 
-@_compiled
-def _scale_add(w, v, a, b, first, last):  # type: ignore[no-untyped-def]
+@compiled
+def scale_add(w, v, a, b, first, last):  # type: ignore[no-untyped-def]
     """Do w ← a w + b v for one tile."""
     first, m, one = U(first), U(last) - U(first), a.size == 1
     for e in range(m):
@@ -70,19 +69,19 @@ def _scale_add(w, v, a, b, first, last):  # type: ignore[no-untyped-def]
         w[first + e] = a[t] * w[first + e] + b[t] * v[first + e]
 
 
-@_compiled
+@compiled
 def _add_dot(w, v, z, c, squares, first, last, vw, ww):  # type: ignore[no-untyped-def]
     """Do w ← w + c z for one tile; add conj(v) w to vw and |w|² to ww."""
     first, m = U(first), U(last) - U(first)
     if c.size == 1:
-        dot, square = vw.dtype.type(0), 0.0
+        dot, length = vw.dtype.type(0), 0.0
         for e in range(m):
             y = w[first + e] + c[0] * z[first + e]
             w[first + e] = y
             dot += vw.dtype.type(np.conj(v[first + e])) * vw.dtype.type(y)
-            square += _square(y)
+            length += square(y)
         vw[0] += dot
-        ww[0] += square
+        ww[0] += length
     else:
         for e in range(m):
             y = w[first + e] + c[e] * z[first + e]
@@ -90,11 +89,11 @@ def _add_dot(w, v, z, c, squares, first, last, vw, ww):  # type: ignore[no-untyp
             vw[e] += vw.dtype.type(np.conj(v[first + e])) * vw.dtype.type(y)
         if squares:
             for e in range(m):
-                ww[e] += _square(w[first + e])
+                ww[e] += square(w[first + e])
 
 
-@_compiled
-def _add_columns(tile, sums):  # type: ignore[no-untyped-def]
+@compiled
+def add_columns(tile, sums):  # type: ignore[no-untyped-def]
     """Add the elements of every column of a tile to the sums, and clear the tile."""
     k = U(sums.size)
     for start in range(U(0), U(tile.size), k):
@@ -103,109 +102,46 @@ def _add_columns(tile, sums):  # type: ignore[no-untyped-def]
     tile[:] = 0
 
 
-@_compiled
+@compiled
 def _add_scale_chunks(w, v, b, a, tile, chunk, first, last, sums):  # type: ignore[no-untyped-def]
     ww = np.zeros(a.size)
     for q in range(first, last):
         end = min((q + 1) * chunk, w.size)
         for start in range(q * chunk, end, tile):
             _add_scale(w, v, b, a, start, min(start + tile, end), ww)
-        _add_columns(ww, sums[q])
+        add_columns(ww, sums[q])
 
 
-@_compiled
-def _three_term_chunks(  # type: ignore[no-untyped-def]
-    indptr, indices, data, w, v, z, a, b, c, scaled, squares, tile, chunk, first, last, sums_vw, sums_ww
-):
-    """Do the update of some chunks, after the product of each tile where there is a matrix."""
+@compiled
+def dots(w, v, squares, first, last, vw, ww):  # type: ignore[no-untyped-def]
+    """Add conj(v) w of one tile to vw and |w|² to ww."""
+    first, m = U(first), U(last) - U(first)
+    for e in range(m):
+        vw[e] += vw.dtype.type(np.conj(v[first + e])) * vw.dtype.type(w[first + e])
+    if squares:
+        for e in range(m):
+            ww[e] += square(w[first + e])
+
+
+@compiled
+def _three_term_chunks(w, v, z, a, b, c, scaled, squares, tile, chunk, first, last, sums_vw, sums_ww):  # type: ignore[no-untyped-def]
+    """Do w ← a w + b v + c z for some chunks."""
     vw, ww = np.zeros(c.size, sums_vw.dtype), np.zeros(c.size)
-    k = sums_vw.shape[1]
     for q in range(first, last):
         end = min((q + 1) * chunk, w.size)
         for start in range(q * chunk, end, tile):
             stop = min(start + tile, end)
-            if indptr.size and k == 1:
-                _one_column_update(indptr, indices, data, w, v, z, a, b, c, start, stop, vw, ww)
-                continue
-            if indptr.size:
-                _rows(indptr, indices, data, v, w, k, start // k, stop // k)
             if scaled:
-                _scale_add(w, v, a, b, start, stop)
+                scale_add(w, v, a, b, start, stop)
             _add_dot(w, v, z, c, squares, start, stop, vw, ww)
-        _add_columns(vw, sums_vw[q])
-        _add_columns(ww, sums_ww[q])
-
-
-# -- CSR -------------------------------------------------------------------------------------------------------------
-
-
-@_compiled
-def _eight_columns(indptr, indices, data, x, y, k, t, first, last):  # type: ignore[no-untyped-def]
-    """Do y ← A x for some rows, columns t to t + 7: an entry of A is read once for all of them."""
-    k, t = U(k), U(t)
-    for i in range(U(first), U(last)):
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = data.dtype.type(0)
-        for p in range(U(indptr[i]), U(indptr[i + U(1)])):
-            d, j = data[p], U(indices[p]) * k + t
-            s0 += d * x[j]
-            s1 += d * x[j + U(1)]
-            s2 += d * x[j + U(2)]
-            s3 += d * x[j + U(3)]
-            s4 += d * x[j + U(4)]
-            s5 += d * x[j + U(5)]
-            s6 += d * x[j + U(6)]
-            s7 += d * x[j + U(7)]
-        r = i * k + t
-        y[r], y[r + U(1)], y[r + U(2)], y[r + U(3)] = s0, s1, s2, s3
-        y[r + U(4)], y[r + U(5)], y[r + U(6)], y[r + U(7)] = s4, s5, s6, s7
-
-
-@_compiled
-def _one_column(indptr, indices, data, x, y, k, t, first, last):  # type: ignore[no-untyped-def]
-    """Do y ← A x for some rows and column t."""
-    k, t = U(k), U(t)
-    for i in range(U(first), U(last)):
-        s = data.dtype.type(0)
-        for p in range(U(indptr[i]), U(indptr[i + U(1)])):
-            s += data[p] * x[U(indices[p]) * k + t]
-        y[i * k + t] = s
-
-
-@_compiled
-def _one_column_update(indptr, indices, data, w, v, z, a, b, c, first, last, vw, ww):  # type: ignore[no-untyped-def]
-    """Do w ← a A v + b v + c z for some rows of a single column; add conj(v) w to vw and |w|² to ww."""
-    dot, square = vw.dtype.type(0), 0.0
-    for i in range(U(first), U(last)):
-        s = data.dtype.type(0)
-        for p in range(U(indptr[i]), U(indptr[i + U(1)])):
-            s += data[p] * v[U(indices[p])]
-        y = a[0] * s + b[0] * v[i] + c[0] * z[i]
-        w[i] = y
-        dot += vw.dtype.type(np.conj(v[i])) * vw.dtype.type(y)
-        square += _square(y)
-    vw[0] += dot
-    ww[0] += square
-
-
-@_compiled
-def _rows(indptr, indices, data, x, y, k, first, last):  # type: ignore[no-untyped-def]
-    """Do y ← A x for some rows and all columns."""
-    for t in range(0, k - 7, 8):
-        _eight_columns(indptr, indices, data, x, y, k, t, first, last)
-    for t in range(k - k % 8, k):
-        _one_column(indptr, indices, data, x, y, k, t, first, last)
-
-
-@_compiled
-def _csr_chunks(indptr, indices, data, x, y, k, rows, first, last):  # type: ignore[no-untyped-def]
-    for q in range(first, last):
-        _rows(indptr, indices, data, x, y, k, q * rows, min((q + 1) * rows, indptr.size - 1))
+        add_columns(vw, sums_vw[q])
+        add_columns(ww, sums_ww[q])
 
 
 # -- calls -----------------------------------------------------------------------------------------------------------
 
 
-class _Layout:
+class Layout:
     """How a block of k columns is cut: tiles and chunks hold whole rows."""
 
     def __init__(self, like: Any) -> None:
@@ -231,31 +167,26 @@ class _Layout:
         return np.asarray(along_memory.sum(axis=1).reshape(self.shape))
 
 
-def three_term(
-    w: Any, v: Any, z: Any, a: Any, b: Any, c: Any, matrix: Any = None, *, squares: bool
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Turn w into a w + b v + c z in place; return ⟨v, w⟩ and ⟨w, w⟩. With a SciPy CSR matrix A, w is A v at first."""
-    layout = _Layout(w)
-    sums_vw, sums_ww = layout.sums(layout.dtype), layout.sums()
-    arrays = _flat(w), _flat(v), _flat(v if z is None else z)
+def three_term(w: Any, v: Any, z: Any, a: Any, b: Any, c: Any, *, squares: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Turn w into a w + b v + c z in place; return ⟨v, w⟩ and ⟨w, w⟩."""
+    layout = Layout(w)
+    sums = layout.sums(layout.dtype), layout.sums()
+    arrays = flat(w), flat(v), flat(v if z is None else z)
     coefficients = [layout.coefficients(x, otherwise) for x, otherwise in ((a, 1.0), (b, 0.0), (c, 0.0))]
-    scaled = a is not None or b is not None
-    csr = (_NO_INDICES, _NO_INDICES, arrays[0][:0]) if matrix is None else _arrays(matrix)
+    flags = a is not None or b is not None, squares
 
     def work(first: int, last: int) -> None:
-        _three_term_chunks(
-            *csr, *arrays, *coefficients, scaled, squares, layout.tile, layout.chunk, first, last, sums_vw, sums_ww
-        )
+        _three_term_chunks(*arrays, *coefficients, *flags, layout.tile, layout.chunk, first, last, *sums)
 
     in_threads(work, layout.num_chunks, num_threads())
-    return layout.total(sums_vw), layout.total(sums_ww)
+    return layout.total(sums[0]), layout.total(sums[1])
 
 
 def add_scale(b: Any, v: Any, a: Any, w: Any) -> NDArray[Any]:
     """Turn w into a (w + b v) in place; return ⟨w, w⟩."""
-    layout = _Layout(w)
+    layout = Layout(w)
     sums = layout.sums()
-    arrays, coefficients = (_flat(w), _flat(v)), (layout.coefficients(b, 0.0), layout.coefficients(a, 1.0))
+    arrays, coefficients = (flat(w), flat(v)), (layout.coefficients(b, 0.0), layout.coefficients(a, 1.0))
 
     def work(first: int, last: int) -> None:
         _add_scale_chunks(*arrays, *coefficients, layout.tile, layout.chunk, first, last, sums)
@@ -264,22 +195,7 @@ def add_scale(b: Any, v: Any, a: Any, w: Any) -> NDArray[Any]:
     return layout.total(sums)
 
 
-def csr_product(matrix: Any, x: Any, y: Any) -> None:
-    """Write A x into y, for a SciPy CSR matrix A."""
-    layout = _Layout(x)
-    csr, arrays = _arrays(matrix), (_flat(x), _flat(y))
-
-    def work(first: int, last: int) -> None:
-        _csr_chunks(*csr, *arrays, layout.k, layout.chunk // layout.k, first, last)
-
-    in_threads(work, layout.num_chunks, num_threads())
-
-
-def _arrays(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    return matrix.indptr, matrix.indices, matrix.data
-
-
-def _flat(x: Any) -> NDArray[Any]:
+def flat(x: Any) -> NDArray[Any]:
     return _view(x).reshape(-1)
 
 

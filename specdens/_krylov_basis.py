@@ -12,9 +12,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from specdens._eigenpairs import Floats, check_finite, check_hermitian
+from specdens._jax_vectors import JaxVectors
 from specdens._operators import Operator, product_of_copy
 from specdens._probes import FIRST_EIGEN_PROBE, probe_block
-from specdens._vectors import Array, JaxVectors
+from specdens._vectors import Array
 
 _BREAKDOWN = 4.0  # units of rounding: with full reorthogonalisation it is harmless to go on past a small β
 # Entries of a vector that are combined at a time: a piece of the basis stays in cache. Where there are few in all, the

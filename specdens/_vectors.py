@@ -15,7 +15,7 @@ import array_api_compat as aac
 import numpy as np
 from numpy.typing import NDArray
 
-from specdens import _blas, _fast
+from specdens._fast import host_view
 
 Array = Any
 """An array of any library that follows the array API standard."""
@@ -245,143 +245,14 @@ class Vectors:
         return self.xp.astype(a, self.dtype, copy=False)
 
 
-class JaxVectors(Vectors):
-    """The same operations on JAX arrays, which are immutable: every result is a new array.
-
-    JAX computes in float64 only where it is allowed to; the reductions allow it for themselves.
-    """
-
-    def assign(self, x: Array, index: Any, values: Array) -> Array:
-        return x.at[index].set(values)
-
-    def copy(self, x: Array) -> Array:
-        return self.xp.asarray(x, copy=True)
-
-    def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
-        import jax
-
-        with jax.enable_x64(True):
-            return super().from_host(values, dtype)
-
-    def dot(self, x: Array, y: Array) -> Array:
-        import jax
-
-        with jax.enable_x64(True):
-            return self.xp.vecdot(self._wide(x), self._wide(y), axis=-x.ndim)
-
-    def norm(self, x: Array) -> Array:
-        import jax
-
-        with jax.enable_x64(True):
-            return super().norm(x)
-
-    def axpy(self, a: Array, x: Array, y: Array) -> Array:
-        return y + self._narrow(a) * x
-
-    def three_term(
-        self,
-        w: Array,
-        v: Array,
-        v_prev: Array = None,
-        *,
-        a: Array = None,
-        b: Array = None,
-        c: Array = None,
-        squares: bool = True,
-    ) -> tuple[Array, Array, Array]:
-        if a is not None:
-            w = self.scale(a, w)
-        if b is not None:
-            w = self.axpy(b, v, w)
-        if c is not None:
-            w = self.axpy(c, v_prev, w)
-        return w, self.dot(v, w), self.dot(w, w) if squares else None
-
-    def add_scale(self, b: Array, v: Array, a: Array, w: Array) -> tuple[Array, Array]:
-        w = self.scale(a, self.axpy(b, v, w))
-        return w, self.dot(w, w)
-
-    def precisely(self) -> AbstractContextManager[Any]:
-        import jax
-
-        context: AbstractContextManager[Any] = jax.enable_x64(True)
-        return context
-
-    def scale(self, a: Array, x: Array) -> Array:
-        return x * self._narrow(a)
-
-    def coefficients(self, Q: Array, x: Array) -> Array:
-        import jax
-
-        with jax.enable_x64(True):
-            return self.xp.conj(self._wide(Q)).T @ self._wide(x)
-
-    def subtract(self, Q: Array, c: Array, x: Array) -> Array:
-        return x - Q @ self._narrow(c)
-
-    def combine(self, Q: Array, c: Array) -> Array:
-        return Q @ self._narrow(c)
-
-
-class HostVectors(Vectors):
-    """The same operations on the memory of the CPU: compiled kernels, or BLAS, where these serve."""
-
-    def __init__(self, like: Array) -> None:
-        super().__init__(like)
-        self._is_numpy = aac.is_numpy_array(like)
-
-    def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
-        if self._is_numpy:
-            return np.array(values, dtype=self.dtype if dtype is None else dtype)
-        return super().from_host(values, dtype)
-
-    def to_host(self, x: Array) -> NDArray[Any]:
-        return np.asarray(x) if self._is_numpy else super().to_host(x)
-
-    def three_term(
-        self,
-        w: Array,
-        v: Array,
-        v_prev: Array = None,
-        *,
-        a: Array = None,
-        b: Array = None,
-        c: Array = None,
-        squares: bool = True,
-    ) -> tuple[Array, Array, Array]:
-        kernels = _fast.kernels_for(w, v, v_prev)
-        if kernels is not None:
-            vw, ww = kernels.three_term(w, v, v_prev, a, b, c, squares=squares)
-            return w, self.from_host(vw, self.wide), self.from_host(ww, self.wide) if squares else None
-        if self._has_blas(w, v, v_prev):
-            vw, ww = _blas.three_term(w, v, v_prev, a, b, c, squares=squares)
-            return w, vw, ww
-        return super().three_term(w, v, v_prev, a=a, b=b, c=c, squares=squares)
-
-    def add_scale(self, b: Array, v: Array, a: Array, w: Array) -> tuple[Array, Array]:
-        kernels = _fast.kernels_for(w, v)
-        if kernels is not None:
-            return w, self.from_host(kernels.add_scale(b, v, a, w), self.wide)
-        if self._has_blas(w, v):
-            return w, _blas.add_scale(b, v, a, w)
-        return super().add_scale(b, v, a, w)
-
-    def _has_blas(self, w: Array, *others: Array) -> bool:
-        """Return whether BLAS accumulates in float64 and has enough to do."""
-        return (
-            self._is_numpy
-            and self.dtype == self.wide
-            and w.ndim == 1
-            and w.size >= _fast.SMALLEST
-            and all(x is None or x.flags.c_contiguous for x in (w, *others))
-        )
-
-
 def vectors_like(like: Array) -> Vectors:
     """Return the vector operations for the library, device and dtype of an array."""
+    from specdens._host_vectors import HostVectors
+    from specdens._jax_vectors import JaxVectors
+
     if aac.is_jax_array(like):
         return JaxVectors(like)
-    return HostVectors(like) if _fast.host_view(like) is not None else Vectors(like)
+    return HostVectors(like) if host_view(like) is not None else Vectors(like)
 
 
 def dtype_name(dtype: Any) -> str:

@@ -117,10 +117,13 @@ def test_a_matrix_without_entries_is_zero():
 def test_sums_do_not_depend_on_the_number_of_threads(columns, monkeypatch):
     vectors = vectors_like(np.empty(0))
     w, v, z = (draw(seed, (N, *columns), "float64") for seed in range(3))
+    operator = sd.as_operator(sp.diags_array(np.linspace(-1, 1, N)).tocsr())
     found = []
     for count in (1, 2, 5):
         monkeypatch.setattr("specdens._kernels.num_threads", lambda count=count: count)
+        monkeypatch.setattr("specdens._csr_kernels.num_threads", lambda count=count: count)
         found.append(vectors.three_term(w.copy(), v, z, c=np.asarray(0.3)))
+        found[-1] += operator.three_term(v, z, c=np.asarray(0.3))
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(one, two)

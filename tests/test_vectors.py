@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specdens._vectors import HostVectors, JaxVectors, Vectors, dtype_name, vectors_like
+from specdens._host_vectors import HostVectors
+from specdens._jax_vectors import JaxVectors
+from specdens._vectors import Vectors, dtype_name, vectors_like
 
 N, K, M = 37, 3, 4
 COLUMNS = pytest.mark.parametrize("columns", [(), (1,), (K,)], ids=["vector", "one column", "block"])

@@ -1,0 +1,66 @@
+"""Vector operations on the memory of the CPU, NumPy's or torch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat as aac
+import numpy as np
+from numpy.typing import NDArray
+
+from specdens import _blas, _fast
+from specdens._vectors import Array, Vectors
+
+
+class HostVectors(Vectors):
+    """The same operations on the memory of the CPU: compiled kernels, or BLAS, where these serve."""
+
+    def __init__(self, like: Array) -> None:
+        super().__init__(like)
+        self._is_numpy = aac.is_numpy_array(like)
+
+    def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
+        if self._is_numpy:
+            return np.array(values, dtype=self.dtype if dtype is None else dtype)
+        return super().from_host(values, dtype)
+
+    def to_host(self, x: Array) -> NDArray[Any]:
+        return np.asarray(x) if self._is_numpy else super().to_host(x)
+
+    def three_term(
+        self,
+        w: Array,
+        v: Array,
+        v_prev: Array = None,
+        *,
+        a: Array = None,
+        b: Array = None,
+        c: Array = None,
+        squares: bool = True,
+    ) -> tuple[Array, Array, Array]:
+        kernels = _fast.kernels_for(w, v, v_prev)
+        if kernels is not None:
+            vw, ww = kernels.three_term(w, v, v_prev, a, b, c, squares=squares)
+            return w, self.from_host(vw, self.wide), self.from_host(ww, self.wide) if squares else None
+        if self._has_blas(w, v, v_prev):
+            vw, ww = _blas.three_term(w, v, v_prev, a, b, c, squares=squares)
+            return w, vw, ww
+        return super().three_term(w, v, v_prev, a=a, b=b, c=c, squares=squares)
+
+    def add_scale(self, b: Array, v: Array, a: Array, w: Array) -> tuple[Array, Array]:
+        kernels = _fast.kernels_for(w, v)
+        if kernels is not None:
+            return w, self.from_host(kernels.add_scale(b, v, a, w), self.wide)
+        if self._has_blas(w, v):
+            return w, _blas.add_scale(b, v, a, w)
+        return super().add_scale(b, v, a, w)
+
+    def _has_blas(self, w: Array, *others: Array) -> bool:
+        """Return whether BLAS accumulates in float64 and has enough to do."""
+        return (
+            self._is_numpy
+            and self.dtype == self.wide
+            and w.ndim == 1
+            and w.size >= _fast.SMALLEST
+            and all(x is None or x.flags.c_contiguous for x in (w, *others))
+        )
