@@ -6,7 +6,8 @@ Both get the matrix itself, or the same function, with the same rank and toleran
 size (ncv) and with the one that was fastest in two rounds; its start vector is made beforehand, ours is in our time.
 ARPACK does not look for further copies of multiple eigenvalues, so `trial=False` is the like-for-like figure; "wrong
 values" counts those that are off by more than the tolerance, where the spectrum is known. Subspace iteration, the
-paper's method, stops after 128 iterations ("at least"), converged or not. Between two runs there is a pause: threads of BLAS go on spinning for a tenth of a second.
+paper's method, stops after 128 iterations ("at least"), converged or not. Between two runs there is a pause: threads of
+BLAS go on spinning for a tenth of a second.
 """
 
 from __future__ import annotations
