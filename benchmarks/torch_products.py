@@ -5,14 +5,13 @@ Run with ``--tiny`` for a check in seconds, or name networks: ``python benchmark
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
 import specdens_torch as sdt
 import torch
+from harness import Report, at_least, at_most, interleaved, options, ratios
 from torch import Tensor, nn
 
 import specdens as sd
@@ -91,17 +90,6 @@ NETWORKS: dict[str, tuple[Callable[..., nn.Module], tuple[int, ...], int, int]] 
 # -- measuring -------------------------------------------------------------------------------------------------------
 
 
-def interleaved(products: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Return the median time of each, after one round that does not count."""
-    times: dict[str, list[float]] = {name: [] for name in products}
-    for _ in range(repeats + 1):
-        for name, product in products.items():
-            started = time.perf_counter()
-            product()
-            times[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values[1:]) for name, values in times.items()}
-
-
 def problem(name: str, *, tiny: bool) -> tuple[nn.Module, Tensor, Tensor]:
     make, shape, examples, narrow = NETWORKS[name]
     torch.manual_seed(0)
@@ -110,8 +98,8 @@ def problem(name: str, *, tiny: bool) -> tuple[nn.Module, Tensor, Tensor]:
     return model.eval(), torch.randn(n, *shape), torch.arange(n) % 10
 
 
-def compare(name: str, *, tiny: bool, repeats: int) -> None:
-    """Print the ratios for one network."""
+def compare(report: Report, name: str, *, tiny: bool, repeats: int) -> None:
+    """Report the ratios for one network."""
     from curvlinops import GGNLinearOperator, HessianLinearOperator
 
     model, x, y = problem(name, tiny=tiny)
@@ -134,30 +122,33 @@ def compare(name: str, *, tiny: bool, repeats: int) -> None:
         products[kind] = lambda kind=kind: getattr(curv, kind) @ v
     for kind in ("H", *COMPONENTS):
         products[kind] = lambda kind=kind: getattr(curv, kind) @ v
-    t = interleaved(products, repeats)
-    targets = TARGETS[name]
-    n, bar = v.numel(), "≤"
-    print(f"{name:9s} {n:>11,d} parameters, {len(y)} examples; {curv!r}")
-    print(f"  Hess / curvlinops {t['Hess'] / t['curvlinops Hess']:.2f} ({bar} {targets[0]:.2f}), ", end="")
-    print(f"G / curvlinops {t['G'] / t['curvlinops G']:.2f} ({bar} {targets[1]:.2f}), ", end="")
-    print(f"H / Hess {t['H'] / t['Hess']:.2f} ({bar} 1.05)")
-    print("  graphs kept: " + ", ".join(f"{c} / G {t[c] / t['G']:.2f}" for c in COMPONENTS) + f" ({bar} 1.15)")
-    print("  " + ", ".join(f"{kind} {1e3 * seconds:.1f} ms" for kind, seconds in t.items()), flush=True)
+    times = interleaved(products, repeats)
+    where = f"{name}, {v.numel():,} parameters, {len(y)} examples"
+    report.add_times(where, times, "ms", 1e3)
+    for kind, target in zip(("Hess", "G"), TARGETS[name], strict=True):
+        report.add(
+            where, f"{kind} / curvlinops", ratios(times[kind], times[f"curvlinops {kind}"]), goal=at_most(target)
+        )
+    report.add(where, "H / Hess", ratios(times["H"], times["Hess"]), goal=at_most(1.05))
+    for kind in COMPONENTS:
+        report.add(where, f"{kind} / G, graphs kept", ratios(times[kind], times["G"]), goal=at_most(1.15))
 
 
-def stream(name: str, *, tiny: bool, repeats: int) -> None:
-    """Print the ratio of a component to G where no graph is kept, over four batches."""
+def stream(report: Report, name: str, *, tiny: bool, repeats: int) -> None:
+    """Report the ratio of a component to G where no graph is kept, over four batches."""
     model, x, y = problem(name, tiny=tiny)
     batches = list(zip(x.chunk(4), y.chunk(4), strict=True))
     curv = sdt.Curvature(model, nn.CrossEntropyLoss(), batches, cache="off")
     v = torch.randn(curv.Hess.shape[0])
-    t = interleaved({kind: lambda kind=kind: getattr(curv, kind) @ v for kind in ("G", *COMPONENTS)}, repeats)
-    said = ", ".join(f"{c} / G {t[c] / t['G']:.2f}" for c in COMPONENTS)
-    print(f"{name:9s} streaming: {said} (≤ 1.35); Jv by {curv._engine.route}", flush=True)
+    times = interleaved({kind: lambda kind=kind: getattr(curv, kind) @ v for kind in ("G", *COMPONENTS)}, repeats)
+    where = f"{name}, streaming four batches, Jv by {curv._engine.route}"
+    report.add_times(where, times, "ms", 1e3)
+    for kind in COMPONENTS:
+        report.add(where, f"{kind} / G", ratios(times[kind], times["G"]), goal=at_most(1.35))
 
 
-def lanczos(name: str, *, tiny: bool, num_steps: int) -> None:
-    """Print the share of a FastLanczos run that its products take."""
+def lanczos(report: Report, name: str, *, tiny: bool, num_steps: int) -> None:
+    """Report the share of a FastLanczos run that its products take."""
     model, x, y = problem(name, tiny=tiny)
     A = sdt.Curvature(model, nn.CrossEntropyLoss(), (x, y)).Hess
     _ = A @ torch.ones(A.shape[0])
@@ -173,29 +164,26 @@ def lanczos(name: str, *, tiny: bool, num_steps: int) -> None:
 
     A.apply = timed  # type: ignore[method-assign]
     measure = sd.fast_lanczos(A, num_steps=num_steps)
-    print(
-        f"{name:9s} FastLanczos, {num_steps} steps: {spent / measure.seconds:.1%} of {measure.seconds:.1f} s in "
-        "products (≥ 90 %)",
-        flush=True,
-    )
+    where = f"{name}, FastLanczos, {num_steps} steps, Hess"
+    report.add(where, "share of the time in products", spent / measure.seconds, goal=at_least(0.9))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("networks", nargs="*", default=list(NETWORKS), help=", ".join(NETWORKS))
-    parser.add_argument("--tiny", action="store_true", help="narrow networks, a check that everything runs")
-    parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--steps", type=int, default=128)
     parser.add_argument("--only", choices=("products", "streaming", "lanczos"))
-    options = parser.parse_args()
-    repeats = 1 if options.tiny else options.repeats
-    for name in options.networks:
-        if options.only in (None, "products"):
-            compare(name, tiny=options.tiny, repeats=repeats)
-        if options.only in (None, "streaming"):
-            stream(name, tiny=options.tiny, repeats=repeats)
-    if options.only in (None, "lanczos") and "vgg11" in options.networks:
-        lanczos("vgg11", tiny=options.tiny, num_steps=4 if options.tiny else options.steps)
+    arguments = parser.parse_args()
+    report, tiny = Report(__file__, arguments), arguments.tiny
+    repeats = 1 if tiny else arguments.repeats
+    for name in arguments.networks:
+        if arguments.only in (None, "products"):
+            compare(report, name, tiny=tiny, repeats=repeats)
+        if arguments.only in (None, "streaming"):
+            stream(report, name, tiny=tiny, repeats=repeats)
+        if arguments.only in (None, "lanczos") and name in ("mlp", "vgg11"):
+            lanczos(report, name, tiny=tiny, num_steps=4 if tiny else arguments.steps)
+    report.write()
 
 
 if __name__ == "__main__":
