@@ -22,11 +22,6 @@ class SparseMatrix(Operator):
         self.A = A
 
     @property
-    def has_block_products(self) -> bool:  # type: ignore[override]
-        """Whether blocks pay: SciPy's do on small matrices, but work on long vectors is faster one by one."""
-        return _fast.serves(self.shape[0]) or self.shape[0] < _fast.SMALLEST
-
-    @property
     def fills_given_memory(self) -> bool:  # type: ignore[override]
         return _fast.serves(self.shape[0])
 

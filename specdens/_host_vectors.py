@@ -8,12 +8,12 @@ import array_api_compat as aac
 import numpy as np
 from numpy.typing import NDArray
 
-from specdens import _blas, _fast
+from specdens import _fast, _passes
 from specdens._vectors import Array, Vectors
 
 
 class HostVectors(Vectors):
-    """The same operations on the memory of the CPU: compiled kernels, or BLAS, where these serve."""
+    """The same operations on the memory of the CPU: compiled kernels, or NumPy in threads, for large ones."""
 
     def __init__(self, like: Array) -> None:
         super().__init__(like)
@@ -42,8 +42,8 @@ class HostVectors(Vectors):
         if kernels is not None:
             vw, ww = kernels.three_term(w, v, v_prev, a, b, c, squares=squares)
             return w, self.from_host(vw, self.wide), self.from_host(ww, self.wide) if squares else None
-        if self._has_blas(w, v, v_prev):
-            vw, ww = _blas.three_term(w, v, v_prev, a, b, c, squares=squares)
+        if self._in_passes(w, v, v_prev):
+            vw, ww = _passes.three_term(w, v, v_prev, a, b, c, squares=squares)
             return w, vw, ww
         return super().three_term(w, v, v_prev, a=a, b=b, c=c, squares=squares)
 
@@ -51,16 +51,11 @@ class HostVectors(Vectors):
         kernels = _fast.kernels_for(w, v)
         if kernels is not None:
             return w, self.from_host(kernels.add_scale(b, v, a, w), self.wide)
-        if self._has_blas(w, v):
-            return w, _blas.add_scale(b, v, a, w)
+        if self._in_passes(w, v):
+            return w, _passes.add_scale(b, v, a, w)
         return super().add_scale(b, v, a, w)
 
-    def _has_blas(self, w: Array, *others: Array) -> bool:
-        """Return whether BLAS accumulates in float64 and has enough to do."""
-        return (
-            self._is_numpy
-            and self.dtype == self.wide
-            and w.ndim == 1
-            and w.size >= _fast.SMALLEST
-            and all(x is None or x.flags.c_contiguous for x in (w, *others))
-        )
+    def _in_passes(self, *arrays: Array) -> bool:
+        """Return whether threads pay: arrays of NumPy that are large, and that can be seen as flat memory."""
+        large = self._is_numpy and arrays[0].size >= _fast.SMALLEST
+        return large and all(x is None or x.flags.c_contiguous for x in arrays)

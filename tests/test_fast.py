@@ -1,4 +1,4 @@
-"""The fast path: compiled kernels agree with the reference path, whatever the layout, the dtype and the threads."""
+"""The fast paths: compiled kernels and threads agree with the reference path, whatever the layout and the dtype."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import specdens as sd
 from specdens import _fast
-from specdens._vectors import vectors_like
+from specdens._vectors import Vectors, vectors_like
 
 pytest.importorskip("numba")
 
@@ -38,15 +38,23 @@ def eps(dtype):
     return float(np.finfo(dtype).eps)
 
 
+@pytest.fixture(params=["kernels", "threads"])
+def path(request, monkeypatch):
+    """Compiled kernels, then what there is without them."""
+    monkeypatch.setattr(_fast, "num_threads", lambda: 2)
+    monkeypatch.setattr("specdens._passes.PART", 2**13)
+    monkeypatch.setattr(_fast, "_enabled", request.param == "kernels")
+
+
 @DTYPES
 @COLUMNS
 @pytest.mark.parametrize("given", ["", "c", "ac", "abc"])
+@pytest.mark.usefixtures("path")
 def test_three_term_agrees_with_the_reference(dtype, columns, given):
     vectors = vectors_like(np.empty(0, dtype))
     w, v, z = (draw(seed, (N, *columns), dtype) for seed in range(3))
     factors = {name: np.asarray(draw(seed, columns, vectors.wide)) for seed, name in enumerate(given)}
-    with _fast.without():
-        expected = vectors.three_term(w.copy(), v, z, **factors)
+    expected = Vectors(w).three_term(w.copy(), v, z, **factors)
     found = vectors.three_term(w, v, z, **factors)
     assert found[0] is w
     np.testing.assert_allclose(found[0], expected[0], atol=20 * eps(dtype))
@@ -58,12 +66,12 @@ def test_three_term_agrees_with_the_reference(dtype, columns, given):
 
 @DTYPES
 @COLUMNS
+@pytest.mark.usefixtures("path")
 def test_add_scale_agrees_with_the_reference(dtype, columns):
     vectors = vectors_like(np.empty(0, dtype))
     w, v = (draw(seed, (N, *columns), dtype) for seed in range(2))
     a, b = (np.asarray(draw(seed, columns, vectors.wide)) for seed in range(2))
-    with _fast.without():
-        expected, squares = vectors.add_scale(b, v, a, w.copy())
+    expected, squares = Vectors(w).add_scale(b, v, a, w.copy())
     found, ours = vectors.add_scale(b, v, a, w)
     np.testing.assert_allclose(found, expected, atol=20 * eps(dtype))
     np.testing.assert_allclose(ours, squares, rtol=1e-12 + 2 * eps(dtype))
@@ -129,6 +137,7 @@ def test_sums_do_not_depend_on_the_number_of_threads(columns, monkeypatch):
             np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.usefixtures("path")
 def test_float32_vectors_are_summed_in_float64():
     x = np.full(3_000_017, 1e-3, dtype=np.float32)
     vectors = vectors_like(x)
@@ -139,6 +148,7 @@ def test_float32_vectors_are_summed_in_float64():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.usefixtures("path")
 def test_what_is_not_finite_stays_so(value):
     x = np.ones(N)
     x[N // 2] = value
