@@ -40,7 +40,10 @@ def fit(report: Report, where: str, sizes: Sequence[int], call: Callable[[int], 
 def in_n(report: Report, *, tiny: bool, repeats: int) -> None:
     """Report the growth with n, without a matrix and with one."""
     rng = np.random.default_rng(0)
-    diagonals = {n: rng.random(n, dtype=np.float32) for n in ((10**3, 10**4) if tiny else (10**5, 10**6, 10**7, 10**8))}
+    diagonals = {
+        n: rng.random(n, dtype=np.float32)
+        for n in ((10**3, 10**4) if tiny else (300_000, 3_000_000, 30_000_000, 300_000_000))
+    }
     operators = {n: sd.as_operator(d.__mul__, shape=n, dtype="float32") for n, d in diagonals.items()}
     fit(
         report, "growth in n, black-box diagonal, float32, 16 steps, 1 probe", list(operators),

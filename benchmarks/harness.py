@@ -25,11 +25,15 @@ from specdens._probes import start_block
 Times = dict[str, list[float]]
 
 
+_PAUSE = 0.25  # seconds between two candidates: threads of BLAS and OpenMP spin for a while after their last work
+
+
 def interleaved(work: Mapping[str, Callable[[], object]], repeats: int) -> Times:
     """Return the seconds of every candidate, round after round; the first round warms up and does not count."""
     times: Times = {name: [] for name in work}
     for round_ in range(repeats + 1):
         for name in list(work)[:: 1 if round_ % 2 else -1]:  # to and fro: nobody always follows the same neighbour
+            time.sleep(_PAUSE if repeats > 1 else 0.0)
             started = time.perf_counter()
             work[name]()
             times[name].append(time.perf_counter() - started)

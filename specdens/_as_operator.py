@@ -11,6 +11,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from specdens._csr import SparseMatrix
+from specdens._dense import DenseMatrix
 from specdens._errors import as_count
 from specdens._operators import LinearOperator, Operator, Products
 from specdens._vectors import Array, Vectors, dtype_name, vectors_like
@@ -90,6 +91,8 @@ def _from_array(A: Array, shape: Any, dtype: Any) -> Operator:
             _check_integers(int(xp.max(entries)), int(xp.min(entries)))
     _check_complex_to_real(A.dtype, name)
     A = xp.astype(A, getattr(xp, name), copy=False)
+    if aac.is_numpy_array(A):
+        return DenseMatrix(A)
     like = xp.empty((0,), dtype=A.dtype, device=aac.device(A))
     return Products(n, vectors_like(like), A.__matmul__, blocks=True)
 

@@ -19,6 +19,7 @@ from specdens._fast import host_view, in_threads, num_threads
 
 CHUNK = 2**16
 TILE = 2**9
+LONG_TILE = 2**12  # of one column, which has no coefficients to keep: as much as is accurate to add at a time
 
 # Unsigned indices spare the test for negative ones. The flags allow sums to be reordered, not NaN to be ignored.
 U = np.uintp
@@ -148,7 +149,7 @@ class Layout:
         view = _view(like)
         self.k = 1 if view.ndim == 1 else view.shape[1]
         self.shape, self.dtype = view.shape[1:], view.dtype
-        self.tile = max(1, TILE // self.k) * self.k
+        self.tile = max(1, TILE // self.k) * self.k if self.k > 1 else LONG_TILE
         self.chunk = max(1, CHUNK // self.tile) * self.tile
         self.num_chunks = -(-view.size // self.chunk)
 

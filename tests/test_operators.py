@@ -203,7 +203,7 @@ def test_an_operator_stays_itself_and_says_what_it_is():
     A = sd.as_operator(REAL)
     assert sd.as_operator(A) is A
     assert sd.as_operator(A, shape=N, dtype="float64") is A
-    assert repr(A) == "Products(n=6, dtype=float64, device=cpu)"
+    assert repr(A) == "DenseMatrix(n=6, dtype=float64, device=cpu)"
 
 
 def test_a_matrix_is_converted_to_the_dtype_asked_for():
@@ -296,3 +296,16 @@ def test_an_operator_that_answers_from_its_own_buffer_is_copied(xp):
 def test_reused_memory_is_an_error_where_it_is_seen_too_late(xp, number, check):
     with pytest.raises(ReusedMemoryError, match=r"the memory of an earlier product that is still in use. Return a new"):
         sd.fast_lanczos(with_buffers(xp, number)[0], num_steps=20, check=check)
+
+
+@pytest.mark.parametrize("is_symmetric", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_large_dense_blocks_are_multiplied_right_whatever_the_order(is_symmetric, dtype):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((1100, 1100)).astype(dtype)
+    A = A + A.T
+    A[3, 900] += 0 if is_symmetric else 1
+    x = rng.standard_normal((1100, 3)).astype(dtype)
+    found = sd.as_operator(A) @ x
+    assert found.flags.c_contiguous
+    np.testing.assert_allclose(found, A @ x, rtol=0, atol=1e-3 if dtype == "float32" else 1e-10)
