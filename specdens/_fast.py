@@ -24,6 +24,8 @@ from specdens._errors import SpecdensWarning
 SMALLEST = 2**16
 """Entries below which NumPy is as fast as a kernel and its threads."""
 
+_TORCH_DTYPES = {f"torch.{name}" for name in ("float32", "float64", "complex64", "complex128")}
+
 _enabled = os.environ.get("SPECDENS_FAST", "1") != "0"
 
 
@@ -63,8 +65,9 @@ def host_view(x: Any) -> np.ndarray[Any, Any] | None:
     """Return the memory of a row-major array on the CPU as a NumPy array, or None if there is no such thing."""
     if aac.is_numpy_array(x):
         return x if x.flags.c_contiguous else None
-    if aac.is_torch_array(x) and x.device.type == "cpu" and str(x.layout) == "torch.strided" and x.is_contiguous():
-        return np.asarray(x.detach().numpy())
+    if aac.is_torch_array(x) and x.device.type == "cpu" and str(x.layout) == "torch.strided":
+        plain = str(x.dtype) in _TORCH_DTYPES and not (x.is_conj() or x.is_neg())
+        return np.asarray(x.detach().numpy()) if plain and x.is_contiguous() else None
     return None
 
 

@@ -173,6 +173,14 @@ def test_torch_tensors_on_the_host_use_the_same_kernels(columns):
         np.testing.assert_array_equal(one.numpy(), other)
 
 
+def test_what_is_no_plain_memory_of_the_host_is_left_to_its_library():
+    torch = pytest.importorskip("torch")
+    x = torch.ones(4, 4, dtype=torch.complex64)
+    for other in (x.conj(), x.T[:, :2], x.to("meta"), x.to_sparse(), x.real.to(torch.bfloat16), np.ones((4, 4))[:, :2]):
+        assert _fast.host_view(other) is None
+    assert _fast.host_view(x).ctypes.data == x.data_ptr()
+
+
 @given(st.integers(0, 2**32), st.integers(1, 12))
 def test_measures_agree_with_those_of_the_reference(seed, num_probes):
     rng = np.random.default_rng(seed)
