@@ -116,7 +116,7 @@ def test_coefficients_must_be_numbers(c):
 )
 def test_operators_that_disagree_cannot_be_added(other):
     with pytest.raises(
-        ValueError, match=r"must agree in shape, dtype and device to be added; got Products\(n=2, .* and"
+        ValueError, match=r"must agree in shape, dtype and device to be added; got DenseMatrix\(n=2, .* and"
     ):
         sd.as_operator(np.eye(2)) + other
 

@@ -109,7 +109,7 @@ def test_given_start_vectors_give_their_local_density_of_states():
 
 
 def test_a_step_holds_three_vectors():
-    n = 2**18
+    n = 2**21
     diagonal_entries = np.linspace(-1, 1, n)
     A = as_operator(lambda x: diagonal_entries * x, shape=n, dtype="float64")
     kpm(A, num_moments=4, bounds=(-1.5, 1))

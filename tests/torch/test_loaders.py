@@ -44,6 +44,8 @@ def test_a_shuffling_loader_is_read_once_and_kept():
     assert "5 batches kept" in repr(curv)
 
 
+# workers are forked, which JAX, loaded by other tests, warns of
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_an_augmenting_data_set_is_refused(shuffle, num_workers):
