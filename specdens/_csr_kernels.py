@@ -60,14 +60,11 @@ def _one_column(indptr, indices, data, x, y, z, a, c, k, t, first, last):  # typ
 
 @compiled
 def _rows(indptr, indices, data, x, y, z, a, c, k, first, last):  # type: ignore[no-untyped-def]
-    """Do y ← a A x + c z for some rows and all columns; y and z are not the same."""
+    """Do y ← a A x + c z for some rows and all columns."""
     for t in range(0, k - 7, 8):
         _eight_columns(indptr, indices, data, x, y, z, a, c, k, t, first, last)
-    if k > 8 and k % 8:  # the last eight, some of them once more: cheaper than the rest one by one
-        _eight_columns(indptr, indices, data, x, y, z, a, c, k, k - 8, first, last)
-    if k < 8:
-        for t in range(k):
-            _one_column(indptr, indices, data, x, y, z, a, c, k, t, first, last)
+    for t in range(k - k % 8, k):
+        _one_column(indptr, indices, data, x, y, z, a, c, k, t, first, last)
 
 
 @compiled
