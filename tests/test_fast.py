@@ -86,9 +86,9 @@ def test_csr_products_are_those_of_scipy(dtype, columns, index):
     x, z = draw(0, (4321, *columns), dtype), draw(1, (4321, *columns), dtype)
     operator = sd.as_operator(A)
     np.testing.assert_allclose(operator @ x, A @ x, atol=50 * eps(dtype))
-    a, b, c = 0.5, 2.0, -3.0
+    a, b, c = (np.asarray(np.random.default_rng(seed).uniform(0.5, 1.5, columns)) for seed in range(3))  # each its own
     out = np.full_like(x, np.nan)
-    found, xw, ww = operator.three_term(x, z, a=np.asarray(a), b=np.asarray(b), c=np.asarray(c), out=out)
+    found, xw, ww = operator.three_term(x, z, a=a, b=b, c=c, out=out)
     assert found is out
     expected = a * (A @ x) + b * x + c * z
     np.testing.assert_allclose(found, expected, atol=100 * eps(dtype))
