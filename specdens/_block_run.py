@@ -18,8 +18,8 @@ class BlockRecurrence(Protocol):
     indices: tuple[int, ...]
     num_steps: int
     num_products: int
-    spare: Any
-    """Memory for the next product; it need not be kept."""
+    must_last: bool
+    """Whether the state before a step has to last until its end."""
     vector_names: ClassVar[Sequence[str]]
     """Which of its arrays are of the size of vectors."""
 
@@ -36,6 +36,9 @@ class BlockRecurrence(Protocol):
     @property
     def has_vectors(self) -> bool:
         """Whether the recurrence can go on."""
+
+    def forget_spare(self) -> None:
+        """Keep no memory beyond the vectors."""
 
     def forget_vectors(self) -> None:
         """Keep the coefficients alone."""
@@ -117,10 +120,11 @@ class BlockRun(Generic[R]):
     def _follow(self, block: int, num_steps: int) -> None:
         run = self._with_vectors(block)
         run.reserve(self.A, num_steps)
+        run.must_last = self.stage.monitor.file is not None
         while run.num_steps < num_steps and run.active.any():
             run.step(self.A, check=self.check and block == 0)
             self.stage.tick(self.num_products, self._snapshot, run.largest)
-        run.spare = None
+        run.forget_spare()
         if self.keep_vectors:
             return
         if self.stage.monitor.is_cheap() and self.stage.save_now():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from specdens._cdf import Floats
 from specdens._chebyshev import leaves_interval
 from specdens._lanczos import Recurrence, check_determinism
 from specdens._operators import Operator
-from specdens._vectors import Array
+from specdens._two_vectors import TwoVectors
+from specdens._vectors import Array, Terms
 
 _FIRST_LOOK = 32  # moments after which to look for the first time whether the spectrum leaves the bounds
 
@@ -24,8 +25,8 @@ class LeftBounds(Exception):
     """The moments belong to no measure within the bounds."""
 
 
-@dataclass
-class ChebyshevRecurrence:
+@dataclass(kw_only=True)
+class ChebyshevRecurrence(TwoVectors):
     """The state of a block of probes: r_{j−1} and r_j of r_j = T_j((A − c)/d) r_0, and the moments so far."""
 
     indices: tuple[int, ...]
@@ -34,29 +35,20 @@ class ChebyshevRecurrence:
     """Of the start vectors: 1, to the rounding of the vectors."""
     mus: Floats
     """Per probe μ_0, μ_1, …, so many as are known."""
-    v: Array
-    v_prev: Array | None = None
-    num_steps: int = 0
-    num_products: int = 0
     next_look: int = _FIRST_LOOK
-    spare: Array | None = None
-    """Memory for the next product, of an operator that can use it."""
-    vector_names: ClassVar[Sequence[str]] = ("v", "v_prev")
 
     @classmethod
     def start(cls, A: Operator, indices: tuple[int, ...], block: Array, interval: Interval) -> Self:
         """Project a block of start vectors onto the operator's subspace and normalise it, in place."""
         v = Recurrence.start(A, indices, block).v
         squared_norms = np.atleast_1d(A.vectors.to_host(A.vectors.dot(v, v))).real
-        return cls(indices, interval, squared_norms, np.ones((len(indices), 1)), v)
+        mus = np.ones((len(indices), 1))
+        return cls(indices=indices, interval=interval, squared_norms=squared_norms, mus=mus, v=v)
 
     @property
     def active(self) -> NDArray[np.bool_]:
         """Every probe goes on: an invariant subspace does not end this recurrence."""
         return np.ones(len(self.indices), dtype=bool)
-
-    def reserve(self, A: Operator, num_steps: int) -> None:
-        """Make room for so many steps: two vectors are all that is needed."""
 
     def step(self, A: Operator, *, check: bool) -> None:
         """Do one step of every probe: one product, one wait for the device, two moments."""
@@ -65,9 +57,10 @@ class ChebyshevRecurrence:
         if check and step == 1:
             w = check_determinism(A, v, A.apply_within(v))
             num_products += 1
-            w, odd, even = vectors.three_term(w, v, **self._factors(A))
+            w, odd, even = vectors.three_term(w, v, None, self._terms(A))
         else:
-            w, odd, even = A.three_term(v, v_prev, **self._factors(A), out=self.spare)
+            out = None if check and step == 2 else self.memory(A)  # v_prev is needed once more
+            w, odd, even = A.three_term(v, v_prev, self._terms(A), out=out)
         if A.bulk_dimension < A.shape[0] and not self.interval.lo < 0 < self.interval.hi:
             # Rounding leaves traces in the deflated subspace, on which the operator acts as zero: where zero is outside
             # the interval, the recurrence would amplify them.
@@ -78,18 +71,17 @@ class ChebyshevRecurrence:
             self._check_symmetry(A, vectors.to_host(vectors.dot(v_prev, w)), pair)
         self._look(A, np.concatenate([self.mus, pair], axis=1))
         self.mus = np.concatenate([self.mus, pair], axis=1)
-        self.spare = v_prev if A.fills_given_memory else None
-        self.v_prev, self.v, self.num_steps, self.num_products = v, w, step, num_products
+        self.num_steps, self.num_products = step, num_products
+        self.turn(A, w)
 
-    def _factors(self, A: Operator) -> dict[str, Array]:
-        """Return the factors of A v, v and v_prev in (2/d)(A v − c v) − v_prev, or in half of it at first."""
-        factor = (1.0 if self.v_prev is None else 2.0) / (self.interval.width / 2)
-        factors = {"a": _number(A, factor)}
-        if self.interval.center != 0:
-            factors["b"] = _number(A, -factor * self.interval.center)
-        if self.v_prev is not None:
-            factors["c"] = _number(A, -1.0)
-        return factors
+    def _terms(self, A: Operator) -> Terms:
+        """Return the coefficients of (2/d) (A v − c v) − v_prev, or of (1/d) (A v − c v) at first."""
+        center, radius, is_first = self.interval.center, self.interval.width / 2, self.v_prev is None
+        return Terms(
+            a=_number(A, (1.0 if is_first else 2.0) / radius),
+            b=None if center == 0 else _number(A, -center),
+            c=None if is_first else _number(A, -1.0),
+        )
 
     def _new_moments(self, A: Operator, step: int, scalars: NDArray[Any], *, check: bool) -> Floats:
         """Return μ_{2j−1} and μ_{2j} from ⟨r_{j−1}, r_j⟩ and ⟨r_j, r_j⟩."""
@@ -143,20 +135,6 @@ class ChebyshevRecurrence:
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
-    @property
-    def has_vectors(self) -> bool:
-        """Whether the recurrence can go on."""
-        return self.v is not None
-
-    def forget_vectors(self) -> None:
-        """Keep the moments alone."""
-        self.v = self.v_prev = self.spare = None
-
-    def load_vectors(self, A: Operator, read: Callable[[str], NDArray[Any]]) -> None:
-        """Take the vectors back from their saved arrays."""
-        self.v = A.vectors.from_host(read("v"))
-        self.v_prev = A.vectors.from_host(read("v_prev")) if self.num_steps else None
-
     def largest(self) -> float | None:
         """Return nothing: moments do not tell the largest eigenvalue."""
         return None
@@ -171,20 +149,17 @@ class ChebyshevRecurrence:
             "counts": np.array([self.num_steps, self.num_products, self.next_look]),
         }
         arrays: dict[str, Callable[[], NDArray[Any]]] = {name: partial(np.asarray, x) for name, x in fixed.items()}
-        for name, vector in (("v", self.v), ("v_prev", self.v_prev)):
-            if vector is not None:
-                arrays[name] = partial(A.vectors.to_host, vector)
-        return arrays
+        return arrays | self.saved_vectors(A)
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return a recurrence from its saved arrays, without its vectors."""
         num_steps, num_products, next_look = (int(count) for count in arrays["counts"])
         return cls(
-            tuple(int(index) for index in arrays["indices"]),
-            Interval(*(float(end) for end in arrays["interval"])),
-            arrays["squared_norms"],
-            arrays["mus"],
+            indices=tuple(int(index) for index in arrays["indices"]),
+            interval=Interval(*(float(end) for end in arrays["interval"])),
+            squared_norms=arrays["squared_norms"],
+            mus=arrays["mus"],
             v=None,
             num_steps=num_steps,
             num_products=num_products,

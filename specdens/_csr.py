@@ -11,7 +11,7 @@ import scipy.sparse
 
 from specdens import _fast
 from specdens._operators import Operator
-from specdens._vectors import Array, vectors_like
+from specdens._vectors import Array, Terms, vectors_like
 
 
 class SparseMatrix(Operator):
@@ -26,14 +26,14 @@ class SparseMatrix(Operator):
         return _fast.serves(self.shape[0])
 
     def apply(self, x: Array) -> Array:
-        kernels = _fast.kernels_for(x, module="specdens._csr_kernels")
+        kernels = _fast.kernels_for(x)
         if kernels is None and self.shape[0] < _fast.SMALLEST:
             return self.A @ x
         y = np.empty_like(x)
         if kernels is None:
             self._product_in_threads(x, y)
         else:
-            kernels.product(self.A, x, y)
+            kernels.three_term(y, x, None, Terms(), matrix=self.A)
         return y
 
     def _product_in_threads(self, x: Array, y: Array) -> None:
@@ -59,12 +59,10 @@ class SparseMatrix(Operator):
         return parts
 
     def three_term(
-        self, v: Array, v_prev: Array | None, *, a: Array = None, b: Array = None, c: Array = None,
-        squares: bool = True, out: Array | None = None,
-    ) -> tuple[Array, Array, Array]:  # fmt: skip
-        kernels = _fast.kernels_for(v, v_prev, module="specdens._csr_kernels")
+        self, v: Array, v_prev: Array | None, terms: Terms, *, squares: bool = True, out: Array | None = None
+    ) -> tuple[Array, Array, Array]:
+        kernels = _fast.kernels_for(v, v_prev)
         if kernels is None:
-            return super().three_term(v, v_prev, a=a, b=b, c=c, squares=squares)
+            return super().three_term(v, v_prev, terms, squares=squares)
         w = np.empty_like(v) if out is None else out
-        vw, ww = kernels.three_term(self.A, v, v_prev, w, a, b, c, squares=squares)
-        return w, vw, ww if squares else None
+        return w, *kernels.three_term(w, v, v_prev, terms, matrix=self.A)

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import array_api_compat as aac
 import numpy as np
+from numpy.typing import NDArray
 
 from specdens._errors import SpecdensWarning
 
@@ -51,14 +53,14 @@ def serves(num_entries: int) -> bool:
     return _enabled and num_entries >= SMALLEST and available()
 
 
-def kernels_for(*arrays: Any, module: str = "specdens._kernels") -> Any:
+def kernels_for(*arrays: Any) -> Any:
     """Return the module of kernels if they serve these arrays (or None in their place): large, and on the host."""
     first = arrays[0]
     if not serves(first.shape[0] * (first.shape[1] if first.ndim > 1 else 1)):
         return None
     if any(x is not None and host_view(x) is None for x in arrays):
         return None
-    return _load(module)
+    return _load()
 
 
 def host_view(x: Any) -> np.ndarray[Any, Any] | None:
@@ -72,9 +74,9 @@ def host_view(x: Any) -> np.ndarray[Any, Any] | None:
 
 
 @cache
-def _load(module: str) -> Any:
+def _load() -> Any:
     try:
-        return importlib.import_module(module)
+        return importlib.import_module("specdens._kernels")
     except ImportError as error:  # an installation that is broken is no reason not to compute
         warnings.warn(
             f"numba is installed but cannot be used ({error}); going on without compiled kernels, which is slower. "
@@ -105,11 +107,20 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
 
 
-def in_threads(work: Callable[[int, int], None], num_parts: int, num_threads: int) -> None:
-    """Call work(first, last) for consecutive ranges that together are range(num_parts), each in a thread of its own."""
+def in_threads(
+    work: Callable[[int, int], None], num_parts: int, num_threads: int, *, costs: NDArray[Any] | None = None
+) -> None:
+    """Call work(first, last) for consecutive ranges that together are range(num_parts), each in a thread of its own.
+
+    The ranges are equally long, or cost the same by `costs`: what all parts before the first cost (0), before the
+    second, and so on; the last is the cost of all.
+    """
     num_threads = max(1, min(num_threads, num_parts))
-    ends = [num_parts * i // num_threads for i in range(num_threads + 1)]
-    others = [_pool(num_threads).submit(work, ends[i], ends[i + 1]) for i in range(1, num_threads)]
-    work(ends[0], ends[1])
+    ends = np.arange(num_threads + 1) * num_parts // num_threads
+    if costs is not None:
+        ends[1:-1] = np.searchsorted(costs, np.arange(1, num_threads) / num_threads * costs[-1])
+    ranges = list(pairwise(ends.tolist()))
+    others = [_pool(num_threads).submit(work, *each) for each in ranges[1:]]
+    work(*ranges[0])
     for other in others:
         other.result()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specdens import _fast, _passes
-from specdens._vectors import Array, Vectors
+from specdens._vectors import Array, Terms, Vectors
 
 
 class HostVectors(Vectors):
@@ -28,32 +28,15 @@ class HostVectors(Vectors):
         return np.asarray(x) if self._is_numpy else super().to_host(x)
 
     def three_term(
-        self,
-        w: Array,
-        v: Array,
-        v_prev: Array = None,
-        *,
-        a: Array = None,
-        b: Array = None,
-        c: Array = None,
-        squares: bool = True,
+        self, w: Array, v: Array, v_prev: Array, terms: Terms, *, dots: bool = True, squares: bool = True
     ) -> tuple[Array, Array, Array]:
         kernels = _fast.kernels_for(w, v, v_prev)
         if kernels is not None:
-            vw, ww = kernels.three_term(w, v, v_prev, a, b, c, squares=squares)
-            return w, self.from_host(vw, self.wide), self.from_host(ww, self.wide) if squares else None
+            vw, ww = kernels.three_term(w, v, v_prev, terms)
+            return w, self.from_host(vw, self.wide), self.from_host(ww, self.wide)
         if self._in_passes(w, v, v_prev):
-            vw, ww = _passes.three_term(w, v, v_prev, a, b, c, squares=squares)
-            return w, vw, ww
-        return super().three_term(w, v, v_prev, a=a, b=b, c=c, squares=squares)
-
-    def add_scale(self, b: Array, v: Array, a: Array, w: Array) -> tuple[Array, Array]:
-        kernels = _fast.kernels_for(w, v)
-        if kernels is not None:
-            return w, self.from_host(kernels.add_scale(b, v, a, w), self.wide)
-        if self._in_passes(w, v):
-            return w, _passes.add_scale(b, v, a, w)
-        return super().add_scale(b, v, a, w)
+            return w, *_passes.three_term(w, v, v_prev, terms, dots=dots, squares=squares)
+        return super().three_term(w, v, v_prev, terms, dots=dots, squares=squares)
 
     def _in_passes(self, *arrays: Array) -> bool:
         """Return whether threads pay: arrays of NumPy that are large, and that can be seen as flat memory."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from specdens._vectors import Array, Vectors
+from specdens._vectors import Array, Terms, Vectors
 
 
 class JaxVectors(Vectors):
@@ -44,27 +44,15 @@ class JaxVectors(Vectors):
         return y + self._narrow(a) * x
 
     def three_term(
-        self,
-        w: Array,
-        v: Array,
-        v_prev: Array = None,
-        *,
-        a: Array = None,
-        b: Array = None,
-        c: Array = None,
-        squares: bool = True,
+        self, w: Array, v: Array, v_prev: Array, terms: Terms, *, dots: bool = True, squares: bool = True
     ) -> tuple[Array, Array, Array]:
-        if a is not None:
-            w = self.scale(a, w)
-        if b is not None:
-            w = self.axpy(b, v, w)
-        if c is not None:
-            w = self.axpy(c, v_prev, w)
-        return w, self.dot(v, w), self.dot(w, w) if squares else None
-
-    def add_scale(self, b: Array, v: Array, a: Array, w: Array) -> tuple[Array, Array]:
-        w = self.scale(a, self.axpy(b, v, w))
-        return w, self.dot(w, w)
+        if terms.b is not None:
+            w = self.axpy(terms.b, v, w)
+        if terms.a is not None:
+            w = self.scale(terms.a, w)
+        if terms.c is not None:
+            w = self.axpy(terms.c, v_prev, w)
+        return w, self.dot(v, w) if dots else None, self.dot(w, w) if squares else None
 
     def precisely(self) -> AbstractContextManager[Any]:
         import jax

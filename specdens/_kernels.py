@@ -1,14 +1,14 @@
-"""Compiled kernels: vector updates with their inner products. Imports numba.
+"""Compiled kernels: a product with a sparse matrix, the vector update that follows it and inner products, in one pass.
 
-Vectors are flat: entry i of column t of k is element i·k + t. Work is cut into chunks of `CHUNK` elements whose sums
-are kept apart and added at the end, so that results do not depend on the number of threads. Within a chunk the kernels
-go through tiles that stay in the first-level cache, with coefficients and partial sums laid out like the tile: every
-loop is a plain one over neighbouring elements, for any k. More arrays in one loop than these have would need more tests
-for overlap than the compiler is willing to make, and it would not vectorise.
+Imports numba. Blocks are flat: entry i of column t of k is element i·k + t. Columns are taken eight at a time, side by
+side in registers (`_lanes`), so that an entry of a matrix is read once for all of them; then four, two and one. Work is
+cut into chunks of rows whose sums are kept apart and added at the end, so that results do not depend on the number of
+threads. Compiled code is kept on disk; after a change in `_lanes`, touch this file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numba
@@ -16,188 +16,116 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specdens._fast import host_view, in_threads, num_threads
+from specdens._lanes import add, add_product, broadcast, conjugate, load, product, store, widened, zeros
+from specdens._vectors import Terms
 
-CHUNK = 2**16
-TILE = 2**9
-LONG_TILE = 2**12  # of one column, which has no coefficients to keep: as much as is accurate to add at a time
+CHUNK = 2**12
+"""Elements that are worked on at a time: they stay in the cache, and their sum is accurate."""
+_FEWEST_ROWS = 2**6  # so that the sums of wide blocks stay small beside them
+_ROW_COST = 2  # of a row without entries, in entries
+_WIDTH = 8
 
-# Unsigned indices spare the test for negative ones. The flags allow sums to be reordered, not NaN to be ignored.
-U = np.uintp
-_FLAGS = {"reassoc", "contract", "arcp", "nsz"}
+U = np.uintp  # unsigned indices spare the test for negative ones
 
 
-def compiled(function: Any) -> Any:
+def _compiled(function: Any) -> Any:
     """Return a function that runs without the interpreter's lock; the compiled code is kept on disk if possible."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": _FLAGS}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # nowhere to keep the compiled code
         return numba.njit(**options)(function)
 
 
-# -- vectors ---------------------------------------------------------------------------------------------------------
+@_compiled
+def _columns(indptr, indices, data, w, v, z, a, b, c, t, zero, first, last, vw, ww):  # type: ignore[no-untyped-def]
+    """Do w ← a (A v + b v) + c z for some rows, and for as many columns from t on as `zero` has lanes.
+
+    Without a matrix the product is in w already.
+    """
+    k, t, one = U(a.size), U(t), U(1)
+    a, b, c = load(a, t, zero), load(b, t, zero), load(c, t, zero)
+    dot = length = widened(zero)
+    for i in range(U(first), U(last)):
+        r = i * k + t
+        if indptr is None:
+            s = load(w, r, zero)
+        else:
+            even = odd = zero  # two sums: neither waits for the other
+            p, end = U(indptr[i]), U(indptr[i + one])
+            while p + one < end:
+                q = p + one
+                even = add_product(even, broadcast(data[p], zero), load(v, U(indices[p]) * k + t, zero))
+                odd = add_product(odd, broadcast(data[q], zero), load(v, U(indices[q]) * k + t, zero))
+                p += U(2)
+            if p < end:
+                even = add_product(even, broadcast(data[p], zero), load(v, U(indices[p]) * k + t, zero))
+            s = add(even, odd)
+        x = load(v, r, zero)
+        y = add_product(product(a, add_product(s, b, x)), c, load(z, r, zero))
+        store(w, r, y)
+        x, y = widened(x), widened(y)
+        dot = add_product(dot, conjugate(x), y)
+        length = add_product(length, conjugate(y), y)
+    store(vw, t, dot)
+    store(ww, t, length)
 
 
-@compiled
-def square(y):  # type: ignore[no-untyped-def]
-    return np.float64(y.real) * np.float64(y.real) + np.float64(y.imag) * np.float64(y.imag)
-
-
-@compiled
-def _add_scale(w, v, b, a, first, last, ww):  # type: ignore[no-untyped-def]
-    """Do w ← a (w + b v) for one tile; add |w|² to ww."""
-    first, m = U(first), U(last) - U(first)
-    if a.size == 1:
-        length = 0.0
-        for e in range(m):
-            y = a[0] * (w[first + e] + b[0] * v[first + e])
-            w[first + e] = y
-            length += square(y)
-        ww[0] += length
-    else:
-        for e in range(m):
-            y = a[e] * (w[first + e] + b[e] * v[first + e])
-            w[first + e] = y
-            ww[e] += square(y)
-
-
-@compiled
-def scale_add(w, v, a, b, first, last):  # type: ignore[no-untyped-def]
-    """Do w ← a w + b v for one tile."""
-    first, m, one = U(first), U(last) - U(first), a.size == 1
-    for e in range(m):
-        t = U(0) if one else e
-        w[first + e] = a[t] * w[first + e] + b[t] * v[first + e]
-
-
-@compiled
-def _add_dot(w, v, z, c, squares, first, last, vw, ww):  # type: ignore[no-untyped-def]
-    """Do w ← w + c z for one tile; add conj(v) w to vw and |w|² to ww."""
-    first, m = U(first), U(last) - U(first)
-    if c.size == 1:
-        dot, length = vw.dtype.type(0), 0.0
-        for e in range(m):
-            y = w[first + e] + c[0] * z[first + e]
-            w[first + e] = y
-            dot += vw.dtype.type(np.conj(v[first + e])) * vw.dtype.type(y)
-            length += square(y)
-        vw[0] += dot
-        ww[0] += length
-    else:
-        for e in range(m):
-            y = w[first + e] + c[e] * z[first + e]
-            w[first + e] = y
-            vw[e] += vw.dtype.type(np.conj(v[first + e])) * vw.dtype.type(y)
-        if squares:
-            for e in range(m):
-                ww[e] += square(w[first + e])
-
-
-@compiled
-def add_columns(tile, sums):  # type: ignore[no-untyped-def]
-    """Add the elements of every column of a tile to the sums, and clear the tile."""
-    k = U(sums.size)
-    for start in range(U(0), U(tile.size), k):
-        for t in range(k):
-            sums[t] += tile[start + t]
-    tile[:] = 0
-
-
-@compiled
-def _add_scale_chunks(w, v, b, a, tile, chunk, first, last, sums):  # type: ignore[no-untyped-def]
-    ww = np.zeros(a.size)
+@_compiled
+def _chunks(indptr, indices, data, w, v, z, a, b, c, num_rows, rows, first, last, vw, ww):  # type: ignore[no-untyped-def]
+    """Do w ← a (A v + b v) + c z for some chunks of rows, and keep ⟨v, w⟩ and ⟨w, w⟩ of each."""
+    k = a.size
     for q in range(first, last):
-        end = min((q + 1) * chunk, w.size)
-        for start in range(q * chunk, end, tile):
-            _add_scale(w, v, b, a, start, min(start + tile, end), ww)
-        add_columns(ww, sums[q])
-
-
-@compiled
-def dots(w, v, squares, first, last, vw, ww):  # type: ignore[no-untyped-def]
-    """Add conj(v) w of one tile to vw and |w|² to ww."""
-    first, m = U(first), U(last) - U(first)
-    for e in range(m):
-        vw[e] += vw.dtype.type(np.conj(v[first + e])) * vw.dtype.type(w[first + e])
-    if squares:
-        for e in range(m):
-            ww[e] += square(w[first + e])
-
-
-@compiled
-def _three_term_chunks(w, v, z, a, b, c, scaled, squares, tile, chunk, first, last, sums_vw, sums_ww):  # type: ignore[no-untyped-def]
-    """Do w ← a w + b v + c z for some chunks."""
-    vw, ww = np.zeros(c.size, sums_vw.dtype), np.zeros(c.size)
-    for q in range(first, last):
-        end = min((q + 1) * chunk, w.size)
-        for start in range(q * chunk, end, tile):
-            stop = min(start + tile, end)
-            if scaled:
-                scale_add(w, v, a, b, start, stop)
-            _add_dot(w, v, z, c, squares, start, stop, vw, ww)
-        add_columns(vw, sums_vw[q])
-        add_columns(ww, sums_ww[q])
+        start, stop = q * rows, min((q + 1) * rows, num_rows)
+        for t in range(0, k - 7, 8):
+            _columns(indptr, indices, data, w, v, z, a, b, c, t, zeros(w, 8), start, stop, vw[q], ww[q])
+        if k & 4:
+            _columns(indptr, indices, data, w, v, z, a, b, c, k & ~7, zeros(w, 4), start, stop, vw[q], ww[q])
+        if k & 2:
+            _columns(indptr, indices, data, w, v, z, a, b, c, k & ~3, zeros(w, 2), start, stop, vw[q], ww[q])
+        if k & 1:
+            _columns(indptr, indices, data, w, v, z, a, b, c, k & ~1, zeros(w, 1), start, stop, vw[q], ww[q])
 
 
 # -- calls -----------------------------------------------------------------------------------------------------------
 
 
-class Layout:
-    """How a block of k columns is cut: tiles and chunks hold whole rows."""
+def three_term(w: Any, v: Any, z: Any, terms: Terms, *, matrix: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Turn w into a (w + b v) + c z in place; return ⟨v, w⟩ and ⟨w, w⟩.
 
-    def __init__(self, like: Any) -> None:
-        view = _view(like)
-        self.k = 1 if view.ndim == 1 else view.shape[1]
-        self.shape, self.dtype = view.shape[1:], view.dtype
-        self.tile = max(1, TILE // self.k) * self.k if self.k > 1 else LONG_TILE
-        self.chunk = max(1, CHUNK // self.tile) * self.tile
-        self.num_chunks = -(-view.size // self.chunk)
-
-    def coefficients(self, a: Any, otherwise: float) -> NDArray[Any]:
-        """Return one coefficient per element of a tile, or a single one for one column."""
-        each = np.full(self.k, otherwise, self.dtype) if a is None else np.asarray(a).astype(self.dtype).reshape(-1)
-        return np.resize(each, self.tile if self.k > 1 else 1)
-
-    def sums(self, dtype: Any = np.float64) -> NDArray[Any]:
-        """Return room for one inner product of every chunk."""
-        return np.zeros((self.num_chunks, self.k), np.result_type(dtype, np.float64))
-
-    def total(self, sums: NDArray[Any]) -> NDArray[Any]:
-        """Return the sums over all chunks."""
-        along_memory = np.ascontiguousarray(sums.T)  # so that NumPy adds pairwise
-        return np.asarray(along_memory.sum(axis=1).reshape(self.shape))
+    With a SciPy CSR matrix A its product takes the place of w, whose memory may then be that of z.
+    """
+    arrays = [_view(x) for x in (w, v, v if z is None else z)]
+    n, *columns = w.shape
+    if matrix is not None or columns not in ([], [1]):
+        sums = _pass(arrays, terms, matrix)
+    else:  # a single column as eight, and what is left
+        whole = n - n % _WIDTH
+        sums = _pass([x[:whole].reshape(-1, _WIDTH) for x in arrays], terms).sum(axis=1, keepdims=True)
+        sums += _pass([x[whole:] for x in arrays], terms)
+    vw, ww = sums.reshape(2, *columns)
+    return vw, ww.real
 
 
-def three_term(w: Any, v: Any, z: Any, a: Any, b: Any, c: Any, *, squares: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Turn w into a w + b v + c z in place; return ⟨v, w⟩ and ⟨w, w⟩."""
-    layout = Layout(w)
-    sums = layout.sums(layout.dtype), layout.sums()
-    arrays = flat(w), flat(v), flat(v if z is None else z)
-    coefficients = [layout.coefficients(x, otherwise) for x, otherwise in ((a, 1.0), (b, 0.0), (c, 0.0))]
-    flags = a is not None or b is not None, squares
+def _pass(arrays: Sequence[NDArray[Any]], terms: Terms, matrix: Any = None) -> NDArray[Any]:
+    """Go through the rows of blocks w, v and z; return the two inner products of every column."""
+    (n, *columns), dtype = arrays[0].shape, arrays[0].dtype
+    k = int(np.prod(columns))
+    rows = max(_FEWEST_ROWS, CHUNK // k)
+    num_chunks = -(-n // rows)
+    csr, costs = (None, None, None), None
+    if matrix is not None:
+        csr, ends = (matrix.indptr, matrix.indices, matrix.data), np.minimum(np.arange(num_chunks + 1) * rows, n)
+        costs = matrix.indptr[ends] + _ROW_COST * ends
+    flat = [x.reshape(-1) for x in arrays]
+    factors = [np.resize(np.asarray(x), k).astype(dtype) for x in terms.numbers()]
+    sums = np.empty((2, num_chunks, k), np.result_type(dtype, np.float64))
 
     def work(first: int, last: int) -> None:
-        _three_term_chunks(*arrays, *coefficients, *flags, layout.tile, layout.chunk, first, last, *sums)
+        _chunks(*csr, *flat, *factors, n, rows, first, last, *sums)
 
-    in_threads(work, layout.num_chunks, num_threads())
-    return layout.total(sums[0]), layout.total(sums[1])
-
-
-def add_scale(b: Any, v: Any, a: Any, w: Any) -> NDArray[Any]:
-    """Turn w into a (w + b v) in place; return ⟨w, w⟩."""
-    layout = Layout(w)
-    sums = layout.sums()
-    arrays, coefficients = (flat(w), flat(v)), (layout.coefficients(b, 0.0), layout.coefficients(a, 1.0))
-
-    def work(first: int, last: int) -> None:
-        _add_scale_chunks(*arrays, *coefficients, layout.tile, layout.chunk, first, last, sums)
-
-    in_threads(work, layout.num_chunks, num_threads())
-    return layout.total(sums)
-
-
-def flat(x: Any) -> NDArray[Any]:
-    return _view(x).reshape(-1)
+    in_threads(work, num_chunks, num_threads(), costs=costs)
+    return np.asarray(np.ascontiguousarray(np.moveaxis(sums, 1, 2)).sum(axis=2))  # along memory NumPy adds pairwise
 
 
 def _view(x: Any) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -12,7 +12,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from specdens._operators import Operator, ReusedMemoryError
-from specdens._vectors import Array
+from specdens._two_vectors import TwoVectors
+from specdens._vectors import Array, Terms
 
 # Of the largest eigenvalue known beforehand: products outside its space carry its rounding, even where nothing is left.
 _KNOWN_SHARE = 0.03
@@ -20,19 +21,15 @@ _SMALLEST = 1e-140
 _EPS64 = float(np.finfo(np.float64).eps)
 
 
-@dataclass
-class Recurrence:
+@dataclass(kw_only=True)
+class Recurrence(TwoVectors):
     """The state of a block of probes: all that is needed to go on, and all that is left behind.
 
-    The vectors are the columns of (n, k) blocks, or of shape (n,) for a single probe. Every probe has its own
-    recurrence and its own end.
+    Every probe has its own recurrence and its own end, after which its column of v is zero.
     """
 
     indices: tuple[int, ...]
     """The numbers of the probes."""
-    v: Array
-    """The current Lanczos vectors, columns of the lengths `norms`; zero for a probe that has ended."""
-    v_prev: Array | None = None
     norms: NDArray[np.float64] = field(default_factory=lambda: np.empty((2, 0)))
     """The lengths of the columns of v and of v_prev, as measured: about 1, so that no pass is spent on scaling."""
     alphas: list[list[float]] = field(default_factory=list)
@@ -42,13 +39,6 @@ class Recurrence:
     """The largest ‖A v‖ so far, per probe, or what is known of it beforehand."""
     active: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
     """Whether the probe goes on: false once T is exact."""
-    num_steps: int = 0
-    num_products: int = 0
-    spare: Array | None = None
-    """Memory for the next product, of an operator that can use it."""
-    num_shared: int = 0
-    """How many of v and v_prev another recurrence holds too: they are not to be written."""
-    vector_names: ClassVar[Sequence[str]] = ("v", "v_prev")
     log2_range: ClassVar[float] = 1.0
     """How far from unit vectors may be: from half to double."""
 
@@ -64,8 +54,8 @@ class Recurrence:
             raise ValueError(f"`probes` must be finite and not within the deflated subspace; got norms {norms}")
         v = A.vectors.scale(_coefficients(A, 1.0 / norms), v)
         return cls(
-            indices,
-            v,
+            indices=indices,
+            v=v,
             alphas=[[] for _ in range(k)],
             betas=[[] for _ in range(k)],
             norms=np.ones((2, k)),
@@ -83,14 +73,14 @@ class Recurrence:
         c = None if v_prev is None else _coefficients(A, -beta * self.active * self.norms[0] / self.norms[1])
         if check and self.num_steps < 2:
             w = self._checked_product(A, v, v_prev)
-            w, vw, _ = A.vectors.three_term(w, v, v_prev, c=c, squares=False)
+            w, vw, _ = A.vectors.three_term(w, v, v_prev, Terms(c=c), squares=False)
         else:
-            w, vw, _ = A.three_term(v, v_prev, c=c, squares=False, out=self.spare)
+            w, vw, _ = A.three_term(v, v_prev, Terms(c=c), squares=False, out=self.memory(A))
         self.num_products += len(self.indices)
         g = self._likely_scale(A, beta)
         w, scalars = self._next_vector(A, v, w, vw, g)
         lengths = self._record(A, A.vectors.to_host(scalars), g, check=check)
-        self._turn(A, self._settle(A, w, lengths))
+        self.turn(A, self._settle(A, w, lengths))
 
     def _last_betas(self) -> NDArray[np.float64]:
         return np.array([row[-1] if row else 0.0 for row in self.betas])
@@ -105,7 +95,8 @@ class Recurrence:
         """Turn w into g (w − α v); return it, and α and its squared length as one array on the device."""
         with A.vectors.precisely():
             alpha = vw * _coefficients(A, 1.0 / np.square(self.norms[0]))
-            w, length = A.vectors.add_scale(-alpha, v, _coefficients(A, g), w)
+            terms = Terms(a=_coefficients(A, g), b=-alpha)
+            w, _, length = A.vectors.three_term(w, v, None, terms, dots=False)
             return w, A.vectors.xp.stack([alpha, length])
 
     def _settle(self, A: Operator, w: Array, lengths: NDArray[np.float64]) -> Array:
@@ -115,12 +106,6 @@ class Recurrence:
         factors = np.where(self.active, np.where(far, 1.0 / np.where(far, lengths, 1.0), 1.0), 0.0)
         self.norms = np.stack([np.where(self.active & ~far, lengths, 1.0), self.norms[0]])
         return w if np.all(factors == 1.0) else A.vectors.scale(_coefficients(A, factors), w)
-
-    def _turn(self, A: Operator, w: Array) -> None:
-        """Make w the current vector; the memory of the one before the last is free, unless it is shared."""
-        free = self.v_prev if self.num_shared == 0 and A.fills_given_memory else None
-        self.num_shared = max(0, self.num_shared - 1)
-        self.v, self.v_prev, self.spare = w, self.v, free
 
     def _checked_product(self, A: Operator, v: Array, v_prev: Array | None) -> Array:
         """Return the first or the second product, after a look at it."""
@@ -133,33 +118,16 @@ class Recurrence:
             self._check_symmetry(A, v_prev, v, w)
         return w
 
-    def reserve(self, A: Operator, num_steps: int) -> None:
-        """Make room for so many steps: two vectors are all that is needed."""
-
-    @property
-    def has_vectors(self) -> bool:
-        """Whether the recurrence can go on."""
-        return self.v is not None
-
-    def forget_vectors(self) -> None:
-        """Keep the coefficients alone."""
-        self.v = self.v_prev = self.spare = None
-
     def copy(self) -> Self:
         """Return a recurrence that can go on without changing this one; the vectors are shared."""
         return replace(
             self,
-            spare=None,
             num_shared=2,
+            _spare=None,
             alphas=[list(row) for row in self.alphas],
             betas=[list(row) for row in self.betas],
             active=self.active.copy(),
         )
-
-    def load_vectors(self, A: Operator, read: Callable[[str], NDArray[Any]]) -> None:
-        """Take the vectors back from their saved arrays."""
-        self.v = A.vectors.from_host(read("v"))
-        self.v_prev = A.vectors.from_host(read("v_prev")) if self.num_steps else None
 
     def largest(self) -> float | None:
         """Return the Ritz value of largest magnitude of the first probe."""
@@ -173,7 +141,7 @@ class Recurrence:
         return max(ends, key=abs)
 
     def state(self, A: Operator) -> dict[str, Callable[[], NDArray[Any]]]:
-        """Return everything as arrays, to be made when they are written: the vectors are shared, not copied."""
+        """Return everything as arrays, to be made when they are written."""
         lengths = [len(row) for row in self.alphas]
         fixed = {
             "indices": np.array(self.indices),
@@ -188,11 +156,7 @@ class Recurrence:
         }
         arrays["alphas"] = lambda: np.concatenate([row[:m] for row, m in zip(self.alphas, lengths, strict=True)])
         arrays["betas"] = lambda: np.concatenate([row[:m] for row, m in zip(self.betas, lengths, strict=True)])
-        if self.has_vectors:
-            arrays["v"] = partial(A.vectors.to_host, self.v)
-        if self.v_prev is not None:
-            arrays["v_prev"] = partial(A.vectors.to_host, self.v_prev)
-        return arrays
+        return arrays | self.saved_vectors(A)
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -200,7 +164,7 @@ class Recurrence:
         ends = np.cumsum(arrays["lengths"])[:-1]
         num_steps, num_products = (int(count) for count in arrays["counts"])
         return cls(
-            tuple(int(index) for index in arrays["indices"]),
+            indices=tuple(int(index) for index in arrays["indices"]),
             v=None,
             alphas=[row.tolist() for row in np.split(arrays["alphas"], ends)],
             betas=[row.tolist() for row in np.split(arrays["betas"], ends)],

@@ -13,7 +13,7 @@ import array_api_compat as aac
 import numpy as np
 
 from specdens._atoms import Atoms
-from specdens._vectors import Array, Vectors, dtype_name
+from specdens._vectors import Array, Terms, Vectors, dtype_name
 
 
 @runtime_checkable
@@ -107,21 +107,13 @@ class Operator(ABC):
     """Whether `three_term` writes its result into `out`."""
 
     def three_term(
-        self,
-        v: Array,
-        v_prev: Array | None,
-        *,
-        a: Array = None,
-        b: Array = None,
-        c: Array = None,
-        squares: bool = True,
-        out: Array | None = None,
+        self, v: Array, v_prev: Array | None, terms: Terms, *, squares: bool = True, out: Array | None = None
     ) -> tuple[Array, Array, Array]:
-        """Return w = a A v + b v + c v_prev within that subspace, ⟨v, w⟩ and ⟨w, w⟩; see `Vectors.three_term`.
+        """Return w = a (A v + b v) + c v_prev within that subspace, ⟨v, w⟩ and ⟨w, w⟩; see `Vectors.three_term`.
 
-        An operator that can do so in one pass with its product does, into the memory `out`.
+        An operator that can do so in one pass with its product does, into the memory `out`, which may be v_prev.
         """
-        return self.vectors.three_term(self.apply_within(v), v, v_prev, a=a, b=b, c=c, squares=squares)
+        return self.vectors.three_term(self.apply_within(v), v, v_prev, terms, squares=squares)
 
     @abstractmethod
     def apply(self, x: Array) -> Array:

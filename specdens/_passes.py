@@ -6,13 +6,14 @@ spinning for a while, beside ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specdens._fast import in_threads, num_threads
+from specdens._vectors import Terms
 
 PART = 2**17
 _DOT = 2**13  # elements of one inner product within BLAS
@@ -36,8 +37,8 @@ class _Pass:
         a = np.asarray(a).astype(self.w.dtype).reshape(-1)
         return a if self.k == 1 else np.resize(a, self.step)
 
-    def run(self, work: Callable[[slice, Vector, Vector], tuple[Vector, ...]], num_sums: int) -> list[Vector]:
-        """Call work(part, w[part], scratch) for every part; return the sums of the columns that it returns."""
+    def run(self, work: Callable[[slice, Vector, Vector], Iterator[Vector]], num_sums: int) -> list[Vector]:
+        """Call work(part, w[part], scratch) for every part; return the sums of the columns that it yields."""
         sums = np.zeros((num_sums, self.num_parts, self.k), self.wide)
 
         def some(first: int, last: int) -> None:
@@ -62,33 +63,23 @@ class _Pass:
         return np.asarray(rows.sum() + np.vecdot(x[whole:], y[whole:]))
 
 
-def three_term(w: Vector, v: Vector, z: Vector | None, a: Any, b: Any, c: Any, *, squares: bool) -> tuple[Any, Any]:
-    """Turn w into a w + b v + c z in place; return ⟨v, w⟩ and ⟨w, w⟩, or None for the latter."""
+def three_term(w: Vector, v: Vector, z: Vector | None, terms: Terms, *, dots: bool, squares: bool) -> tuple[Any, Any]:
+    """Turn w into a (w + b v) + c z in place; return ⟨v, w⟩ and ⟨w, w⟩, or None for what is not asked for."""
     run = _Pass(w)
-    a, b, c = (run.coefficients(x) for x in (a, b, c))
+    a, b, c = (run.coefficients(x) for x in terms)
     v, z = v.reshape(-1), (v if z is None else z).reshape(-1)
 
-    def work(part: slice, y: Vector, scratch: Vector) -> tuple[Vector, ...]:
+    def work(part: slice, y: Vector, scratch: Vector) -> Iterator[Vector]:
+        if b is not None:
+            y += np.multiply(v[part], b[: y.size], out=scratch)
         if a is not None:
             y *= a[: y.size]
-        for x, factor in ((v, b), (z, c)):
-            if factor is not None:
-                y += np.multiply(x[part], factor[: y.size], out=scratch)
-        vw = run.dots(v[part], y)
-        return (vw, run.dots(y, y)) if squares else (vw,)
+        if c is not None:
+            y += np.multiply(z[part], c[: y.size], out=scratch)
+        if dots:
+            yield run.dots(v[part], y)
+        if squares:
+            yield run.dots(y, y)
 
-    sums = run.run(work, 1 + squares)
-    return sums[0], sums[1] if squares else None
-
-
-def add_scale(b: Any, v: Vector, a: Any, w: Vector) -> Vector:
-    """Turn w into a (w + b v) in place; return ⟨w, w⟩."""
-    run = _Pass(w)
-    a, b, v = run.coefficients(a), run.coefficients(b), v.reshape(-1)
-
-    def work(part: slice, y: Vector, scratch: Vector) -> tuple[Vector, ...]:
-        y += np.multiply(v[part], b[: y.size], out=scratch)
-        y *= a[: y.size]
-        return (run.dots(y, y),)
-
-    return run.run(work, 1)[0]
+    sums = iter(run.run(work, dots + squares))
+    return next(sums) if dots else None, next(sums) if squares else None

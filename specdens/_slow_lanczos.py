@@ -28,7 +28,7 @@ _log = logging.getLogger("specdens")
 DEFAULT_MEMORY_LIMIT = 4 * 2**30
 
 
-@dataclass
+@dataclass(kw_only=True)
 class OrthogonalRecurrence(Recurrence):
     """A recurrence of one probe that keeps its vectors and orthogonalises every new one against them, twice."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import array_api_compat as aac
 import numpy as np
@@ -31,6 +31,18 @@ _BASIS_ROWS = 2**17
 
 # What is not finite passes in silence: whoever reads the numbers on the host says so in words.
 _quietly = np.errstate(over="ignore", invalid="ignore")
+
+
+class Terms(NamedTuple):
+    """The coefficients of a (w + b v) + c v_prev, one per column; None stands for 1 as a, and for 0 as b and c."""
+
+    a: Array = None
+    b: Array = None
+    c: Array = None
+
+    def numbers(self) -> Self:
+        """Return the coefficients without None."""
+        return type(self)(*(number if x is None else x for x, number in zip(self, (1.0, 0.0, 0.0), strict=True)))
 
 
 class Vectors:
@@ -112,51 +124,30 @@ class Vectors:
 
     @_quietly
     def three_term(
-        self,
-        w: Array,
-        v: Array,
-        v_prev: Array = None,
-        *,
-        a: Array = None,
-        b: Array = None,
-        c: Array = None,
-        squares: bool = True,
+        self, w: Array, v: Array, v_prev: Array, terms: Terms, *, dots: bool = True, squares: bool = True
     ) -> tuple[Array, Array, Array]:
-        """Turn w into a w + b v + c v_prev in place; return it, ⟨v, w⟩ and ⟨w, w⟩, from one pass over the memory.
+        """Turn w into a (w + b v) + c v_prev in place; return it, ⟨v, w⟩ and ⟨w, w⟩, from one pass over the memory.
 
-        What a step of Lanczos or Chebyshev does after its product. None stands for 1 as a, and for 0 as b and c.
-        Without `squares` the last is None.
+        What a step of Lanczos or Chebyshev does after its product. Without `dots` or `squares` the inner products need
+        not be computed, and may be None.
         """
         parts = self._parts(w)
-        a, b, c = (self._per_entry(x, w, parts[0]) for x in (a, b, c))
+        a, b, c = (self._per_entry(x, w, parts[0]) for x in terms)
         w_flat, v_flat, z_flat = (self.xp.reshape(x, (-1,)) for x in (w, v, v if v_prev is None else v_prev))
         vw, ww = [], []
         for part in parts:
             y, size = w_flat[part], part.stop - part.start
-            if a is not None:
-                y *= a[:size]
             if b is not None:
                 y += b[:size] * v_flat[part]
+            if a is not None:
+                y *= a[:size]
             if c is not None:
                 y += c[:size] * z_flat[part]
-            vw.append(self._column_dots(v_flat[part], y, w))
+            if dots:
+                vw.append(self._column_dots(v_flat[part], y, w))
             if squares:
                 ww.append(self._column_dots(y, y, w))
-        return w, self._total(vw), self._total(ww) if squares else None
-
-    @_quietly
-    def add_scale(self, b: Array, v: Array, a: Array, w: Array) -> tuple[Array, Array]:
-        """Turn w into a (w + b v) in place; return it and ⟨w, w⟩, from one pass over the memory."""
-        parts = self._parts(w)
-        a, b = (self._per_entry(x, w, parts[0]) for x in (a, b))
-        w_flat, v_flat = (self.xp.reshape(x, (-1,)) for x in (w, v))
-        ww = []
-        for part in parts:
-            y, size = w_flat[part], part.stop - part.start
-            y += b[:size] * v_flat[part]
-            y *= a[:size]
-            ww.append(self._column_dots(y, y, w))
-        return w, self._total(ww)
+        return w, self._total(vw), self._total(ww)
 
     @_quietly
     def scale(self, a: Array, x: Array) -> Array:
@@ -231,8 +222,8 @@ class Vectors:
             return self.xp.vecdot(x, y)
         return self.xp.vecdot(*(self.xp.reshape(part, (-1, like.shape[1])) for part in (x, y)), axis=-2)
 
-    def _total(self, terms: list[Array]) -> Array:
-        return self.xp.sum(self.xp.stack(terms), axis=0)
+    def _total(self, sums: list[Array]) -> Array:
+        return self.xp.sum(self.xp.stack(sums), axis=0) if sums else None
 
     def _wide(self, x: Array) -> Array:
         return self.xp.astype(x, self.wide, copy=False)

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 import specdens as sd
 from specdens._lanczos import Recurrence, check_determinism
 from specdens._probes import gaussian_probe_block, start_block
-from specdens._vectors import Vectors, dtype_name, vectors_like
+from specdens._vectors import Terms, Vectors, dtype_name, vectors_like
 
 N, K = 50, 3
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128], ids=str)
@@ -80,7 +80,7 @@ def test_all_arithmetic_stays_on_the_device(dtype, columns):
         c = vectors.coefficients(Q, x)
         assert_all_on_meta(a, c, vectors.zeros((N,)), vectors.copy(x), vectors.combine(Q, c))
         assert_all_on_meta(vectors.dot(x, y), vectors.norm(x), vectors.axpy(-a, x, y))
-        assert_all_on_meta(*vectors.three_term(y, x, z, a=a, b=a, c=a), *vectors.add_scale(a, x, a, y))
+        assert_all_on_meta(*vectors.three_term(y, x, z, Terms(a, a, a)))
         assert_all_on_meta(vectors.scale(a, x), vectors.scale(vectors.dot(x, y), x), vectors.subtract(Q, c, x))
         assert_all_on_meta(vectors.assign(x, (slice(0, 2), ...), y[:2]))
     assert mode.waits == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,10 @@ from hypothesis import strategies as st
 
 import specdens as sd
 from specdens import _fast
-from specdens._vectors import Vectors, vectors_like
+from specdens._csr import SparseMatrix
+from specdens._lanczos import Recurrence
+from specdens._probes import start_block
+from specdens._vectors import Terms, Vectors, vectors_like
 
 pytest.importorskip("numba")
 
@@ -48,33 +52,20 @@ def path(request, monkeypatch):
 
 @DTYPES
 @COLUMNS
-@pytest.mark.parametrize("given", ["", "c", "ac", "abc"])
+@pytest.mark.parametrize("given", ["", "c", "ab", "abc"])
 @pytest.mark.usefixtures("path")
 def test_three_term_agrees_with_the_reference(dtype, columns, given):
     vectors = vectors_like(np.empty(0, dtype))
     w, v, z = (draw(seed, (N, *columns), dtype) for seed in range(3))
-    factors = {name: np.asarray(draw(seed, columns, vectors.wide)) for seed, name in enumerate(given)}
-    expected = Vectors(w).three_term(w.copy(), v, z, **factors)
-    found = vectors.three_term(w, v, z, **factors)
+    terms = Terms(**{name: np.asarray(draw(seed, columns, vectors.wide)) for seed, name in enumerate(given)})
+    expected = Vectors(w).three_term(w.copy(), v, z, terms)
+    found = vectors.three_term(w, v, z, terms)
     assert found[0] is w
     np.testing.assert_allclose(found[0], expected[0], atol=20 * eps(dtype))
     for one, other in zip(found[1:], expected[1:], strict=True):
         assert one.shape == columns
         assert one.dtype == vectors.wide
         np.testing.assert_allclose(one, other, rtol=1e-12 + 2 * eps(dtype), atol=10 * eps(dtype) * N**0.5)
-
-
-@DTYPES
-@COLUMNS
-@pytest.mark.usefixtures("path")
-def test_add_scale_agrees_with_the_reference(dtype, columns):
-    vectors = vectors_like(np.empty(0, dtype))
-    w, v = (draw(seed, (N, *columns), dtype) for seed in range(2))
-    a, b = (np.asarray(draw(seed, columns, vectors.wide)) for seed in range(2))
-    expected, squares = Vectors(w).add_scale(b, v, a, w.copy())
-    found, ours = vectors.add_scale(b, v, a, w)
-    np.testing.assert_allclose(found, expected, atol=20 * eps(dtype))
-    np.testing.assert_allclose(ours, squares, rtol=1e-12 + 2 * eps(dtype))
 
 
 @DTYPES
@@ -88,12 +79,16 @@ def test_csr_products_are_those_of_scipy(dtype, columns, index):
     np.testing.assert_allclose(operator @ x, A @ x, atol=50 * eps(dtype))
     a, b, c = (np.asarray(np.random.default_rng(seed).uniform(0.5, 1.5, columns)) for seed in range(3))  # each its own
     out = np.full_like(x, np.nan)
-    found, xw, ww = operator.three_term(x, z, a=a, b=b, c=c, out=out)
+    expected = a * (A @ x + b * x) + c * z
+    found, xw, ww = operator.three_term(x, z, Terms(a, b, c), out=out)
     assert found is out
-    expected = a * (A @ x) + b * x + c * z
     np.testing.assert_allclose(found, expected, atol=100 * eps(dtype))
     np.testing.assert_allclose(xw, np.sum(x.conj() * expected, axis=0), rtol=1e-3 if eps(dtype) > 1e-10 else 1e-11)
     np.testing.assert_allclose(ww, np.sum(abs(expected) ** 2, axis=0), rtol=100 * eps(dtype))
+    in_place, *sums = operator.three_term(x, z, Terms(a, b, c), out=z)
+    assert in_place is z
+    for one, other in zip((in_place, *sums), (found, xw, ww), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("columns", [(), (3,)], ids=str)
@@ -129,9 +124,8 @@ def test_sums_do_not_depend_on_the_number_of_threads(columns, monkeypatch):
     found = []
     for count in (1, 2, 5):
         monkeypatch.setattr("specdens._kernels.num_threads", lambda count=count: count)
-        monkeypatch.setattr("specdens._csr_kernels.num_threads", lambda count=count: count)
-        found.append(vectors.three_term(w.copy(), v, z, c=np.asarray(0.3)))
-        found[-1] += operator.three_term(v, z, c=np.asarray(0.3))
+        found.append(vectors.three_term(w.copy(), v, z, Terms(c=np.asarray(0.3))))
+        found[-1] += operator.three_term(v, z, Terms(c=np.asarray(0.3)))
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(one, two)
@@ -141,7 +135,7 @@ def test_sums_do_not_depend_on_the_number_of_threads(columns, monkeypatch):
 def test_float32_vectors_are_summed_in_float64():
     x = np.full(3_000_017, 1e-3, dtype=np.float32)
     vectors = vectors_like(x)
-    _, xx, also = vectors.three_term(x.copy(), x)
+    _, xx, also = vectors.three_term(x.copy(), x, None, Terms())
     exact = x.size * float(x[0]) ** 2
     assert abs(xx - exact) < 1e-13 * exact
     assert xx == also
@@ -153,7 +147,7 @@ def test_what_is_not_finite_stays_so(value):
     x = np.ones(N)
     x[N // 2] = value
     vectors = vectors_like(x)
-    _, _, ww = vectors.three_term(x.copy(), np.ones(N))
+    _, _, ww = vectors.three_term(x.copy(), np.ones(N), None, Terms())
     assert not np.isfinite(ww)
     A = sp.diags_array(x).tocsr()
     with pytest.raises(ValueError, match="is not finite"):
@@ -166,8 +160,8 @@ def test_torch_tensors_on_the_host_use_the_same_kernels(columns):
     w, v, z = (draw(seed, (N, *columns), "float64") for seed in range(3))
     c = draw(5, columns, "float64")
     vectors = vectors_like(torch.empty(0, dtype=torch.float64))
-    found = vectors.three_term(torch.tensor(w), torch.tensor(v), torch.tensor(z), c=torch.tensor(c))
-    expected = vectors_like(w).three_term(w, v, z, c=np.asarray(c))
+    found = vectors.three_term(torch.tensor(w), torch.tensor(v), torch.tensor(z), Terms(c=torch.tensor(c)))
+    expected = vectors_like(w).three_term(w, v, z, Terms(c=np.asarray(c)))
     for one, other in zip(found, expected, strict=True):
         assert isinstance(one, torch.Tensor)
         np.testing.assert_array_equal(one.numpy(), other)
@@ -206,6 +200,38 @@ def test_extending_a_measure_leaves_its_vectors_alone():
         np.testing.assert_array_equal(now, before)
 
 
+@pytest.mark.parametrize("method", [sd.fast_lanczos, partial(sd.kpm, bounds=(-1.1, 1.1))])
+def test_a_run_interrupted_within_a_step_goes_on_from_its_checkpoint(method, tmp_path, monkeypatch):
+    A = sp.diags_array(np.linspace(-1, 1, 2000)).tocsr()
+    whole = method(A, num_probes=2, seed=1)
+    original, calls = SparseMatrix.three_term, []
+
+    def interrupted(*arguments, **options):
+        result = original(*arguments, **options)
+        calls.append(result)
+        if len(calls) == 20:  # the next vector is written, the step is not done
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(SparseMatrix, "three_term", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        method(A, num_probes=2, seed=1, monitor=sd.Monitor(checkpoint=tmp_path / "run.npz"))
+    monkeypatch.setattr(SparseMatrix, "three_term", original)
+    again = method(A, num_probes=2, seed=1, monitor=sd.Monitor(checkpoint=tmp_path / "run.npz"))
+    for name in ("alphas", "betas") if method is sd.fast_lanczos else ("mus",):
+        np.testing.assert_array_equal(getattr(again, name), getattr(whole, name))
+
+
+def test_steps_on_a_sparse_matrix_write_over_the_vector_before_the_last():
+    A = sd.as_operator(sp.diags_array(np.linspace(-1, 1, 2000)).tocsr())
+    run = Recurrence.start(A, (0, 1), start_block(A, "gaussian", (0, 1), 0))
+    run.step(A, check=False)
+    for _ in range(5):
+        before = run.v_prev
+        run.step(A, check=False)
+        assert run.v is before
+
+
 def test_operators_may_be_used_from_several_threads():
     A = sd.as_operator(sp.diags_array(np.linspace(-1, 1, 5000)).tocsr())
     expected = sd.fast_lanczos(A, num_steps=10, num_probes=3).alphas
@@ -236,7 +262,7 @@ def test_a_broken_numba_is_said_and_done_without(monkeypatch):
     x = np.ones(N)
     try:
         with pytest.warns(sd.SpecdensWarning, match=r"numba is installed but cannot be used .*SPECDENS_FAST=0"):
-            _, _, ww = vectors_like(x).three_term(x, x)
+            _, _, ww = vectors_like(x).three_term(x, x, None, Terms())
     finally:
         _fast._load.cache_clear()
     assert ww == N

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from specdens._host_vectors import HostVectors
 from specdens._jax_vectors import JaxVectors
-from specdens._vectors import Vectors, dtype_name, vectors_like
+from specdens._vectors import Terms, Vectors, dtype_name, vectors_like
 
 N, K, M = 37, 3, 4
 COLUMNS = pytest.mark.parametrize("columns", [(), (1,), (K,)], ids=["vector", "one column", "block"])
@@ -85,22 +85,21 @@ def test_three_term_updates_and_then_takes_inner_products(library, columns, is_c
     vectors, (w, v, v_prev), (W, V, V_prev) = make(library, columns, is_complex)
     each = {name: coefficients_of(vectors, columns, is_complex, seed=seed) for seed, name in enumerate("abc")}
     values = {"a": 1.0, "b": 0.0, "c": 0.0} | {name: each[name][1] for name in given}
-    found, vw, ww = vectors.three_term(w, v, v_prev, **{name: each[name][0] for name in given})
-    expected = values["a"] * W + values["b"] * V + values["c"] * V_prev
+    found, vw, ww = vectors.three_term(w, v, v_prev, Terms(**{name: each[name][0] for name in given}))
+    expected = values["a"] * (W + values["b"] * V) + values["c"] * V_prev
     assert tuple(vw.shape) == tuple(ww.shape) == columns
     assert_close(vectors, library, found, expected)
     assert_close(vectors, library, vw, np.sum(V.conj() * expected, axis=0))
     assert_close(vectors, library, ww, np.sum(np.abs(expected) ** 2, axis=0))
 
 
-@FIELD
-@COLUMNS
-def test_add_scale_is_axpy_and_then_scale(library, columns, is_complex):
-    vectors, (w, v, _), (W, V, _) = make(library, columns, is_complex)
-    (a, A), (b, B) = (coefficients_of(vectors, columns, is_complex, seed=seed) for seed in (1, 2))
-    found, squares = vectors.add_scale(b, v, a, w)
-    assert_close(vectors, library, found, A * (W + B * V))
-    assert_close(vectors, library, squares, np.sum(np.abs(A * (W + B * V)) ** 2, axis=0))
+@pytest.mark.parametrize("asked", [{"dots": False}, {"squares": False}], ids=str)
+def test_three_term_takes_the_inner_products_that_are_asked_for(library, asked):
+    vectors, (w, v, _), (W, V, _) = make(library, (), False)
+    found, vw, ww = vectors.three_term(w, v, None, Terms(), **asked)
+    assert_close(vectors, library, found, W)
+    (product, expected) = (ww, W @ W) if "dots" in asked else (vw, V @ W)
+    assert_close(vectors, library, product, expected)
 
 
 @FIELD
@@ -201,8 +200,7 @@ def test_what_is_said_to_be_in_place_writes_into_the_given_memory(name, columns)
     a = vectors.from_host(np.asarray(2.0), vectors.wide)
     for operation in (
         lambda: vectors.axpy(a, x, y),
-        lambda: vectors.three_term(y, x, w, a=a, b=a, c=a)[0],
-        lambda: vectors.add_scale(a, x, a, y)[0],
+        lambda: vectors.three_term(y, x, w, Terms(a, a, a))[0],
         lambda: vectors.scale(a, y),
         lambda: vectors.subtract(Q, vectors.coefficients(Q, x), y),
         lambda: vectors.assign(y, (slice(0, 1), ...), x[3:4, ...]),
@@ -279,8 +277,7 @@ def test_no_operation_makes_a_temporary_the_size_of_a_vector():
         "dot": lambda: vectors.dot(x, y),
         "norm": lambda: vectors.norm(x),
         "axpy": lambda: vectors.axpy(a, x, y),
-        "three_term": lambda: vectors.three_term(y, x, z, a=a, b=a, c=a),
-        "add_scale": lambda: vectors.add_scale(a, x, a, y),
+        "three_term": lambda: vectors.three_term(y, x, z, Terms(a, a, a)),
         "scale": lambda: vectors.scale(a, x),
         "block dot": lambda: vectors.dot(block, block),
         "block scale": lambda: vectors.scale(np.asarray([0.5, 2.0]), block),

@@ -1,0 +1,68 @@
+"""What a three-term recurrence holds between its steps: its last two vectors, and memory for the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from specdens._operators import Operator
+from specdens._vectors import Array
+
+
+@dataclass(kw_only=True)
+class TwoVectors:
+    """The vectors of a recurrence for a block of probes: columns of (n, k) blocks, or of shape (n,) for one probe."""
+
+    v: Array
+    v_prev: Array | None = None
+    num_steps: int = 0
+    num_products: int = 0
+    num_shared: int = 0
+    """How many of v and v_prev another recurrence holds too: they are not to be written."""
+    must_last: bool = False
+    """Whether the state before a step has to last until its end: for a checkpoint, should it be interrupted."""
+    vector_names: ClassVar[Sequence[str]] = ("v", "v_prev")
+    _spare: Array | None = None
+
+    def reserve(self, A: Operator, num_steps: int) -> None:
+        """Make room for so many steps: two vectors are all that is needed."""
+
+    def memory(self, A: Operator) -> Array | None:
+        """Return memory for the next vector, of an operator that can use it: that of v_prev, unless it must last."""
+        if not A.fills_given_memory or self.must_last or self.num_shared:
+            return self._spare
+        return self.v_prev
+
+    def turn(self, A: Operator, w: Array) -> None:
+        """Make w the current vector, and keep what memory that leaves."""
+        free = A.fills_given_memory and self.must_last and not self.num_shared
+        self._spare = self.v_prev if free else None
+        self.num_shared = max(0, self.num_shared - 1)
+        self.v, self.v_prev = w, self.v
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the recurrence can go on."""
+        return self.v is not None
+
+    def forget_spare(self) -> None:
+        """Keep no memory beyond the two vectors."""
+        self._spare = None
+
+    def forget_vectors(self) -> None:
+        """Keep the coefficients alone."""
+        self.v = self.v_prev = self._spare = None
+
+    def load_vectors(self, A: Operator, read: Callable[[str], NDArray[Any]]) -> None:
+        """Take the vectors back from their saved arrays."""
+        self.v = A.vectors.from_host(read("v"))
+        self.v_prev = A.vectors.from_host(read("v_prev")) if self.num_steps else None
+
+    def saved_vectors(self, A: Operator) -> dict[str, Callable[[], NDArray[Any]]]:
+        """Return the vectors as arrays, to be made when they are written: they are shared, not copied."""
+        vectors = {"v": self.v, "v_prev": self.v_prev}
+        return {name: partial(A.vectors.to_host, x) for name, x in vectors.items() if x is not None}
