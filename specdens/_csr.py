@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from specdens import _fast
+from specdens import _fast, _passes
 from specdens._operators import Operator
 from specdens._vectors import Array, Terms, vectors_like
 
@@ -20,49 +18,45 @@ class SparseMatrix(Operator):
     def __init__(self, A: Any) -> None:
         super().__init__(A.shape[0], vectors_like(np.empty(0, dtype=A.dtype)))
         self.A = A
+        self._parts: dict[int, list[_passes.RowsOfMatrix]] = {}
 
     @property
     def fills_given_memory(self) -> bool:  # type: ignore[override]
-        return _fast.serves(self.shape[0])
+        return self.shape[0] >= _fast.SMALLEST
 
     def apply(self, x: Array) -> Array:
-        kernels = _fast.kernels_for(x)
-        if kernels is None and self.shape[0] < _fast.SMALLEST:
+        if not self.fills_given_memory:
             return self.A @ x
-        y = np.empty_like(x)
-        if kernels is None:
-            self._product_in_threads(x, y)
-        else:
-            kernels.three_term(y, x, None, Terms(), matrix=self.A)
+        y: Array = np.empty(x.shape, x.dtype)
+        self._three_term(y, x, None, Terms(), dots=False, squares=False)
         return y
-
-    def _product_in_threads(self, x: Array, y: Array) -> None:
-        parts = self._parts
-
-        def work(first: int, last: int) -> None:
-            for rows, part in parts[first:last]:
-                y[rows] = part @ x
-
-        _fast.in_threads(work, len(parts), len(parts))
-
-    @cached_property
-    def _parts(self) -> list[tuple[slice, Any]]:
-        """The rows in one part per thread, each a matrix that shares the memory of A."""
-        A, n, count = self.A, self.shape[0], _fast.num_threads()
-        ends = np.searchsorted(A.indptr, np.linspace(0, A.nnz, count + 1))
-        ends[0], ends[-1] = 0, n
-        parts = []
-        for first, last in pairwise(ends.tolist()):
-            entries = slice(A.indptr[first], A.indptr[last])
-            arrays = A.data[entries], A.indices[entries], A.indptr[first : last + 1] - A.indptr[first]
-            parts.append((slice(first, last), scipy.sparse.csr_array(arrays, shape=(last - first, n))))
-        return parts
 
     def three_term(
         self, v: Array, v_prev: Array | None, terms: Terms, *, squares: bool = True, out: Array | None = None
     ) -> tuple[Array, Array, Array]:
-        kernels = _fast.kernels_for(v, v_prev)
-        if kernels is None:
+        if not self.fills_given_memory:
             return super().three_term(v, v_prev, terms, squares=squares)
         w = np.empty_like(v) if out is None else out
-        return w, *kernels.three_term(w, v, v_prev, terms, matrix=self.A)
+        return w, *self._three_term(w, v, v_prev, terms, squares=squares)
+
+    def _three_term(
+        self, w: Array, v: Array, z: Array, terms: Terms, *, dots: bool = True, squares: bool = True
+    ) -> tuple[Array, Array]:
+        kernels = _fast.kernels_for(w, v, z)
+        if kernels is not None:
+            return kernels.three_term(w, v, z, terms, matrix=self.A)  # type: ignore[no-any-return]
+        return _passes.three_term(
+            w, v, z, terms, dots=dots, squares=squares, matrix=self._in_parts(_passes.row_parts(w))
+        )
+
+    def _in_parts(self, parts: list[slice]) -> list[_passes.RowsOfMatrix]:
+        """Return parts of the rows as matrices that share the memory of A."""
+        if len(parts) not in self._parts:
+            self._parts[len(parts)] = [(rows, _rows(self.A, rows.start, rows.stop)) for rows in parts]
+        return self._parts[len(parts)]
+
+
+def _rows(A: Any, first: int, last: int) -> Any:
+    entries = slice(A.indptr[first], A.indptr[last])
+    arrays = A.data[entries], A.indices[entries], A.indptr[first : last + 1] - A.indptr[first]
+    return scipy.sparse.csr_array(arrays, shape=(last - first, A.shape[1]))

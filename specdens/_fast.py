@@ -14,12 +14,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import array_api_compat as aac
 import numpy as np
-from numpy.typing import NDArray
 
 from specdens._errors import SpecdensWarning
 
@@ -107,20 +105,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
 
 
-def in_threads(
-    work: Callable[[int, int], None], num_parts: int, num_threads: int, *, costs: NDArray[Any] | None = None
-) -> None:
-    """Call work(first, last) for consecutive ranges that together are range(num_parts), each in a thread of its own.
-
-    The ranges are equally long, or cost the same by `costs`: what all parts before the first cost (0), before the
-    second, and so on; the last is the cost of all.
-    """
-    num_threads = max(1, min(num_threads, num_parts))
-    ends = np.arange(num_threads + 1) * num_parts // num_threads
-    if costs is not None:
-        ends[1:-1] = np.searchsorted(costs, np.arange(1, num_threads) / num_threads * costs[-1])
-    ranges = list(pairwise(ends.tolist()))
-    others = [_pool(num_threads).submit(work, *each) for each in ranges[1:]]
-    work(*ranges[0])
+def in_threads(work: Callable[[], None], num_threads: int) -> None:
+    """Call work() in so many threads, of which this is one."""
+    others = [_pool(num_threads).submit(work) for _ in range(1, num_threads)]
+    work()
     for other in others:
         other.result()

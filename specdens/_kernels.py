@@ -16,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specdens._fast import host_view, in_threads, num_threads
-from specdens._lanes import add, add_product, broadcast, conjugate, load, product, store, widened, zeros
+from specdens._lanes import add, add_product, broadcast, conjugate, load, product, store, take, widened, zeros
 from specdens._vectors import Terms
 
 CHUNK = 2**12
 """Elements that are worked on at a time: they stay in the cache, and their sum is accurate."""
 _FEWEST_ROWS = 2**6  # so that the sums of wide blocks stay small beside them
-_ROW_COST = 2  # of a row without entries, in entries
+_CHUNKS_OF_A_THREAD = 2**4  # fewer are done before a thread has woken up
+_MOST_AT_A_TIME = 2**5  # chunks: neighbours, which read the same memory if a matrix is banded
+_TURNS = 8  # of a thread, at least, if there are enough chunks: one that is held up leaves its work to the others
 _WIDTH = 8
 
 U = np.uintp  # unsigned indices spare the test for negative ones
@@ -72,19 +74,23 @@ def _columns(indptr, indices, data, w, v, z, a, b, c, t, zero, first, last, vw, 
 
 
 @_compiled
-def _chunks(indptr, indices, data, w, v, z, a, b, c, num_rows, rows, first, last, vw, ww):  # type: ignore[no-untyped-def]
-    """Do w ← a (A v + b v) + c z for some chunks of rows, and keep ⟨v, w⟩ and ⟨w, w⟩ of each."""
-    k = a.size
-    for q in range(first, last):
-        start, stop = q * rows, min((q + 1) * rows, num_rows)
-        for t in range(0, k - 7, 8):
-            _columns(indptr, indices, data, w, v, z, a, b, c, t, zeros(w, 8), start, stop, vw[q], ww[q])
-        if k & 4:
-            _columns(indptr, indices, data, w, v, z, a, b, c, k & ~7, zeros(w, 4), start, stop, vw[q], ww[q])
-        if k & 2:
-            _columns(indptr, indices, data, w, v, z, a, b, c, k & ~3, zeros(w, 2), start, stop, vw[q], ww[q])
-        if k & 1:
-            _columns(indptr, indices, data, w, v, z, a, b, c, k & ~1, zeros(w, 1), start, stop, vw[q], ww[q])
+def _chunks(indptr, indices, data, w, v, z, a, b, c, rows, taken, at_a_time, vw, ww):  # type: ignore[no-untyped-def]
+    """Do w ← a (A v + b v) + c z for the chunks that other threads have not taken; keep ⟨v, w⟩ and ⟨w, w⟩ of each."""
+    k, num_chunks = a.size, vw.shape[0]
+    num_rows = w.size // k
+    first = take(taken, at_a_time)
+    while first < num_chunks:
+        for q in range(first, min(first + at_a_time, num_chunks)):
+            start, stop = q * rows, min((q + 1) * rows, num_rows)
+            for t in range(0, k - 7, 8):
+                _columns(indptr, indices, data, w, v, z, a, b, c, t, zeros(w, 8), start, stop, vw[q], ww[q])
+            if k & 4:
+                _columns(indptr, indices, data, w, v, z, a, b, c, k & ~7, zeros(w, 4), start, stop, vw[q], ww[q])
+            if k & 2:
+                _columns(indptr, indices, data, w, v, z, a, b, c, k & ~3, zeros(w, 2), start, stop, vw[q], ww[q])
+            if k & 1:
+                _columns(indptr, indices, data, w, v, z, a, b, c, k & ~1, zeros(w, 1), start, stop, vw[q], ww[q])
+        first = take(taken, at_a_time)
 
 
 # -- calls -----------------------------------------------------------------------------------------------------------
@@ -98,34 +104,31 @@ def three_term(w: Any, v: Any, z: Any, terms: Terms, *, matrix: Any = None) -> t
     arrays = [_view(x) for x in (w, v, v if z is None else z)]
     n, *columns = w.shape
     if matrix is not None or columns not in ([], [1]):
-        sums = _pass(arrays, terms, matrix)
+        sums = _pass(arrays, columns[0] if columns else 1, terms, matrix)
     else:  # a single column as eight, and what is left
         whole = n - n % _WIDTH
-        sums = _pass([x[:whole].reshape(-1, _WIDTH) for x in arrays], terms).sum(axis=1, keepdims=True)
-        sums += _pass([x[whole:] for x in arrays], terms)
+        sums = _pass([x[:whole] for x in arrays], _WIDTH, terms).sum(axis=1, keepdims=True)
+        if whole < n:
+            sums += _pass([x[whole:] for x in arrays], 1, terms)
     vw, ww = sums.reshape(2, *columns)
     return vw, ww.real
 
 
-def _pass(arrays: Sequence[NDArray[Any]], terms: Terms, matrix: Any = None) -> NDArray[Any]:
-    """Go through the rows of blocks w, v and z; return the two inner products of every column."""
-    (n, *columns), dtype = arrays[0].shape, arrays[0].dtype
-    k = int(np.prod(columns))
+def _pass(arrays: Sequence[NDArray[Any]], k: int, terms: Terms, matrix: Any = None) -> NDArray[Any]:
+    """Go through blocks w, v and z of k columns; return the two inner products of every column."""
+    size, dtype = arrays[0].size, arrays[0].dtype
     rows = max(_FEWEST_ROWS, CHUNK // k)
-    num_chunks = -(-n // rows)
-    csr, costs = (None, None, None), None
-    if matrix is not None:
-        csr, ends = (matrix.indptr, matrix.indices, matrix.data), np.minimum(np.arange(num_chunks + 1) * rows, n)
-        costs = matrix.indptr[ends] + _ROW_COST * ends
+    num_chunks = -(-size // (k * rows))
+    csr = (None, None, None) if matrix is None else (matrix.indptr, matrix.indices, matrix.data)
     flat = [x.reshape(-1) for x in arrays]
-    factors = [np.resize(np.asarray(x), k).astype(dtype) for x in terms.numbers()]
+    factors = np.empty((3, k), dtype)
+    for factor, value in zip(factors, terms.numbers(), strict=True):
+        factor[...] = value
     sums = np.empty((2, num_chunks, k), np.result_type(dtype, np.float64))
-
-    def work(first: int, last: int) -> None:
-        _chunks(*csr, *flat, *factors, n, rows, first, last, *sums)
-
-    in_threads(work, num_chunks, num_threads(), costs=costs)
-    return np.asarray(np.ascontiguousarray(np.moveaxis(sums, 1, 2)).sum(axis=2))  # along memory NumPy adds pairwise
+    taken, threads = np.zeros(1, np.int64), min(num_threads(), -(-num_chunks // _CHUNKS_OF_A_THREAD))
+    at_a_time = min(_MOST_AT_A_TIME, -(-num_chunks // (_TURNS * threads)))
+    in_threads(lambda: _chunks(*csr, *flat, *factors, rows, taken, at_a_time, *sums), threads)
+    return np.asarray(sums.transpose(0, 2, 1).copy().sum(axis=2))  # along memory NumPy adds pairwise
 
 
 def _view(x: Any) -> NDArray[Any]:

@@ -92,6 +92,17 @@ def store(typing, array, index, lanes):
     return types.void(array, index, lanes), generate
 
 
+@intrinsic
+def take(typing, counter, count):
+    """Return the first element of an array of int64 and add to it what is taken, alone among all threads."""
+
+    def generate(context, builder, signature, arguments):
+        memory = context.make_array(counter)(context, builder, arguments[0])
+        return builder.atomic_rmw("add", memory.data, arguments[1], "monotonic")
+
+    return types.int64(counter, types.int64), generate
+
+
 # -- arithmetic ------------------------------------------------------------------------------------------------------
 
 

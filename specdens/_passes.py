@@ -6,7 +6,7 @@ spinning for a while, beside ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,70 +16,76 @@ from specdens._fast import in_threads, num_threads
 from specdens._vectors import Terms
 
 PART = 2**17
-_DOT = 2**13  # elements of one inner product within BLAS
+"""Elements that are worked on at a time."""
+_ROW = 2**13  # elements of one inner product within BLAS, or added at a time
 
 Vector = NDArray[Any]
+RowsOfMatrix = tuple[slice, Any]
+"""Some rows of a sparse matrix, and where they stand."""
 
 
-class _Pass:
-    """One pass over arrays of the shape of w: columns as flat memory, with coefficients for every entry of a part."""
+def three_term(
+    w: Vector, v: Vector, z: Vector | None, terms: Terms, *,
+    dots: bool = True, squares: bool = True, matrix: Sequence[RowsOfMatrix] = (),
+) -> tuple[Any, Any]:  # fmt: skip
+    """Turn w into a (w + b v) + c z in place; return ⟨v, w⟩ and ⟨w, w⟩, or None for what is not asked for.
 
-    def __init__(self, w: Vector) -> None:
-        self.k = 1 if w.ndim == 1 else w.shape[1]
-        self.w, self.shape = w.reshape(-1), w.shape[1:]
-        self.step = max(1, PART // self.k) * self.k
-        self.num_parts = -(-w.size // self.step)
-        self.wide = np.result_type(w.dtype, np.float64)
+    With the rows of a sparse matrix A the product A v takes the place of w, whose memory may then be that of z.
+    """
+    parts = matrix or [(rows, None) for rows in row_parts(w)]
+    most = max(rows.stop - rows.start for rows, _ in parts)
+    a, b, c = (_per_entry(x, w, most) for x in terms)
+    sums = np.zeros((2, len(parts), *w.shape[1:]), np.result_type(w.dtype, np.float64))
+    numbered = iter(enumerate(parts))  # a thread takes the next one
 
-    def coefficients(self, a: Any) -> Vector | None:
-        if a is None:
-            return None
-        a = np.asarray(a).astype(self.w.dtype).reshape(-1)
-        return a if self.k == 1 else np.resize(a, self.step)
+    def work() -> None:
+        scratch = np.empty((most, *w.shape[1:]), w.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for i, (rows, A) in numbered:
+                y = w[rows] if A is None else A @ v
+                size = len(y)
+                if b is not None:
+                    y += np.multiply(v[rows], b[:size], out=scratch[:size])
+                if a is not None:
+                    y *= a[:size]
+                if c is not None:
+                    y += np.multiply(v[rows] if z is None else z[rows], c[:size], out=scratch[:size])
+                if A is not None:
+                    w[rows] = y
+                sums[0, i] = _column_dots(v[rows], y) if dots else 0.0
+                sums[1, i] = _column_dots(y, y) if squares else 0.0
 
-    def run(self, work: Callable[[slice, Vector, Vector], Iterator[Vector]], num_sums: int) -> list[Vector]:
-        """Call work(part, w[part], scratch) for every part; return the sums of the columns that it yields."""
-        sums = np.zeros((num_sums, self.num_parts, self.k), self.wide)
+    in_threads(work, min(num_threads(), len(parts)))
+    vw, ww = sums.sum(axis=1)
+    return vw if dots else None, ww if squares else None
 
-        def some(first: int, last: int) -> None:
-            scratch = np.empty(self.step, self.w.dtype)
-            with np.errstate(over="ignore", invalid="ignore"):
-                for i in range(first, last):
-                    part = slice(i * self.step, min((i + 1) * self.step, self.w.size))
-                    y = self.w[part]
-                    for j, value in enumerate(work(part, y, scratch[: y.size])):
-                        sums[j, i] = value
 
-        in_threads(some, self.num_parts, num_threads())
-        return [each.sum(axis=0).reshape(self.shape) for each in sums]
+def row_parts(x: Vector) -> list[slice]:
+    """Return the rows in parts of `PART` elements."""
+    n, step = x.shape[0], max(1, PART * x.shape[0] // x.size)
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
-    def dots(self, x: Vector, y: Vector) -> Vector:
-        """Return ⟨x, y⟩ of the columns of a part, in float64."""
-        x, y = x.astype(self.wide, copy=False), y.astype(self.wide, copy=False)
-        if self.k > 1:
-            return np.asarray(np.einsum("ij,ij->j", x.reshape(-1, self.k).conj(), y.reshape(-1, self.k)))
-        whole = x.size - x.size % _DOT
-        rows = np.vecdot(x[:whole].reshape(-1, _DOT), y[:whole].reshape(-1, _DOT))
+
+def _per_entry(a: Any, w: Vector, num_rows: int) -> Vector | None:
+    """Return coefficients of columns as those of the entries of so many rows."""
+    if a is None:
+        return None
+    a = np.asarray(a).astype(w.dtype)
+    shape = (num_rows, *w.shape[1:])
+    return np.broadcast_to(a, shape) if w.ndim == 1 else np.resize(a, shape)
+
+
+def _column_dots(x: Vector, y: Vector) -> Vector:
+    """Return ⟨x, y⟩ of the columns, in float64."""
+    wide = np.result_type(x.dtype, np.float64)
+    if x.ndim == 1:
+        x, y = x.astype(wide, copy=False), y.astype(wide, copy=False)
+        whole = x.size - x.size % _ROW
+        rows = np.vecdot(x[:whole].reshape(-1, _ROW), y[:whole].reshape(-1, _ROW))
         return np.asarray(rows.sum() + np.vecdot(x[whole:], y[whole:]))
-
-
-def three_term(w: Vector, v: Vector, z: Vector | None, terms: Terms, *, dots: bool, squares: bool) -> tuple[Any, Any]:
-    """Turn w into a (w + b v) + c z in place; return ⟨v, w⟩ and ⟨w, w⟩, or None for what is not asked for."""
-    run = _Pass(w)
-    a, b, c = (run.coefficients(x) for x in terms)
-    v, z = v.reshape(-1), (v if z is None else z).reshape(-1)
-
-    def work(part: slice, y: Vector, scratch: Vector) -> Iterator[Vector]:
-        if b is not None:
-            y += np.multiply(v[part], b[: y.size], out=scratch)
-        if a is not None:
-            y *= a[: y.size]
-        if c is not None:
-            y += np.multiply(z[part], c[: y.size], out=scratch)
-        if dots:
-            yield run.dots(v[part], y)
-        if squares:
-            yield run.dots(y, y)
-
-    sums = iter(run.run(work, dots + squares))
-    return next(sums) if dots else None, next(sums) if squares else None
+    products = np.multiply(x.conj(), y, dtype=wide)  # sums over a few columns are slow: many rows of them at a time
+    k = x.shape[1]
+    at_a_time = max(1, _ROW // k)
+    whole = len(x) - len(x) % at_a_time
+    sums = products[:whole].reshape(-1, at_a_time * k).sum(axis=0).reshape(at_a_time, k).sum(axis=0)
+    return np.asarray(sums + products[whole:].sum(axis=0))
