@@ -15,17 +15,15 @@ from specdens._vectors import Array, Terms, vectors_like
 class SparseMatrix(Operator):
     """A SciPy matrix in CSR format: products by compiled kernels where they serve, else by SciPy, in threads."""
 
+    fills_given_memory = True
+
     def __init__(self, A: Any) -> None:
         super().__init__(A.shape[0], vectors_like(np.empty(0, dtype=A.dtype)))
         self.A = A
         self._parts: dict[int, list[_passes.RowsOfMatrix]] = {}
 
-    @property
-    def fills_given_memory(self) -> bool:  # type: ignore[override]
-        return self.shape[0] >= _fast.SMALLEST
-
     def apply(self, x: Array) -> Array:
-        if not self.fills_given_memory:
+        if x.size < _fast.SMALLEST:
             return self.A @ x
         y: Array = np.empty(x.shape, x.dtype)
         self._three_term(y, x, None, Terms(), dots=False, squares=False)
@@ -34,7 +32,7 @@ class SparseMatrix(Operator):
     def three_term(
         self, v: Array, v_prev: Array | None, terms: Terms, *, squares: bool = True, out: Array | None = None
     ) -> tuple[Array, Array, Array]:
-        if not self.fills_given_memory:
+        if v.size < _fast.SMALLEST:
             return super().three_term(v, v_prev, terms, squares=squares)
         w = np.empty_like(v) if out is None else out
         return w, *self._three_term(w, v, v_prev, terms, squares=squares)

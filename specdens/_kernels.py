@@ -22,7 +22,7 @@ from specdens._vectors import Terms
 CHUNK = 2**12
 """Elements that are worked on at a time: they stay in the cache, and their sum is accurate."""
 _FEWEST_ROWS = 2**6  # so that the sums of wide blocks stay small beside them
-_CHUNKS_OF_A_THREAD = 2**4  # fewer are done before a thread has woken up
+SHARE = 2**18  # of a thread, in elements of vectors and of products: less is done before it has woken up
 _MOST_AT_A_TIME = 2**5  # chunks: neighbours, which read the same memory if a matrix is banded
 _TURNS = 8  # of a thread, at least, if there are enough chunks: one that is held up leaves its work to the others
 _WIDTH = 8
@@ -125,7 +125,8 @@ def _pass(arrays: Sequence[NDArray[Any]], k: int, terms: Terms, matrix: Any = No
     for factor, value in zip(factors, terms.numbers(), strict=True):
         factor[...] = value
     sums = np.empty((2, num_chunks, k), np.result_type(dtype, np.float64))
-    taken, threads = np.zeros(1, np.int64), min(num_threads(), -(-num_chunks // _CHUNKS_OF_A_THREAD))
+    work = size if matrix is None else size + k * matrix.nnz
+    taken, threads = np.zeros(1, np.int64), max(1, min(num_threads(), work // SHARE))
     at_a_time = min(_MOST_AT_A_TIME, -(-num_chunks // (_TURNS * threads)))
     in_threads(lambda: _chunks(*csr, *flat, *factors, rows, taken, at_a_time, *sums), threads)
     return np.asarray(sums.transpose(0, 2, 1).copy().sum(axis=2))  # along memory NumPy adds pairwise

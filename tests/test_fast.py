@@ -44,8 +44,10 @@ def eps(dtype):
 
 @pytest.fixture(params=["kernels", "threads"])
 def path(request, monkeypatch):
-    """Compiled kernels, then what there is without them."""
-    monkeypatch.setattr(_fast, "num_threads", lambda: 2)
+    """Compiled kernels, then what there is without them, both in threads."""
+    monkeypatch.setattr("specdens._kernels.SHARE", 1)
+    monkeypatch.setattr("specdens._kernels.num_threads", lambda: 2)
+    monkeypatch.setattr("specdens._passes.num_threads", lambda: 2)
     monkeypatch.setattr("specdens._passes.PART", 2**13)
     monkeypatch.setattr(_fast, "_enabled", request.param == "kernels")
 
@@ -71,6 +73,7 @@ def test_three_term_agrees_with_the_reference(dtype, columns, given):
 @DTYPES
 @COLUMNS
 @pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.usefixtures("path")
 def test_csr_products_are_those_of_scipy(dtype, columns, index):
     A = sp.random_array((4321, 4321), density=1e-3, rng=0, dtype=dtype, format="csr")  # some rows are empty
     A.indptr, A.indices = A.indptr.astype(index), A.indices.astype(index)
@@ -94,7 +97,8 @@ def test_csr_products_are_those_of_scipy(dtype, columns, index):
 @pytest.mark.parametrize("columns", [(), (3,)], ids=str)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_without_kernels_scipy_multiplies_rows_in_threads(columns, threads, monkeypatch):
-    monkeypatch.setattr(_fast, "num_threads", lambda: threads)
+    monkeypatch.setattr("specdens._passes.num_threads", lambda: threads)
+    monkeypatch.setattr("specdens._passes.PART", 2**7)
     A = sp.random_array((501, 501), density=0.01, rng=0, format="csr")
     A = (sp.diags_array((np.arange(501) > 100) * 1.0) @ A).tocsr()  # rows without entries at the beginning
     x = draw(0, (501, *columns), "float64")
@@ -121,6 +125,7 @@ def test_sums_do_not_depend_on_the_number_of_threads(columns, monkeypatch):
     vectors = vectors_like(np.empty(0))
     w, v, z = (draw(seed, (N, *columns), "float64") for seed in range(3))
     operator = sd.as_operator(sp.diags_array(np.linspace(-1, 1, N)).tocsr())
+    monkeypatch.setattr("specdens._kernels.SHARE", 1)  # of the work, that pays for a thread
     found = []
     for count in (1, 2, 5):
         monkeypatch.setattr("specdens._kernels.num_threads", lambda count=count: count)
