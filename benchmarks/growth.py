@@ -49,7 +49,7 @@ def in_n(report: Report, *, tiny: bool, repeats: int) -> None:
         report, "growth in n, black-box diagonal, float32, 16 steps, 1 probe", list(operators),
         lambda n: lambda: sd.fast_lanczos(operators[n], num_steps=16, check=False), repeats,
     )  # fmt: skip
-    matrices = {side**2: laplacian_2d(side) for side in ((30, 60) if tiny else (173, 548, 1732, 5477))}
+    matrices = {side**2: laplacian_2d(side) for side in ((30, 60) if tiny else (200, 632, 2000, 6324))}
     fit(
         report, "growth in n, CSR, float64, 16 steps, a block of 8 probes", list(matrices),
         lambda n: lambda: sd.fast_lanczos(matrices[n], num_steps=16, num_probes=8, block_size=8, check=False), repeats,

@@ -23,7 +23,7 @@ class SparseMatrix(Operator):
         self._parts: dict[int, list[_passes.RowsOfMatrix]] = {}
 
     def apply(self, x: Array) -> Array:
-        if x.size < _fast.SMALLEST:
+        if x.size < _fast.IN_THREADS:
             return self.A @ x
         y: Array = np.empty(x.shape, x.dtype)
         self._three_term(y, x, None, Terms(), dots=False, squares=False)
@@ -32,7 +32,7 @@ class SparseMatrix(Operator):
     def three_term(
         self, v: Array, v_prev: Array | None, terms: Terms, *, squares: bool = True, out: Array | None = None
     ) -> tuple[Array, Array, Array]:
-        if v.size < _fast.SMALLEST:
+        if v.size < _fast.IN_THREADS:
             return super().three_term(v, v_prev, terms, squares=squares)
         w = np.empty_like(v) if out is None else out
         return w, *self._three_term(w, v, v_prev, terms, squares=squares)

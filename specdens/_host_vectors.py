@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specdens import _fast, _passes
-from specdens._vectors import Array, Terms, Vectors
+from specdens._vectors import Array, Terms, Vectors, dtype_name
 
 
 class HostVectors(Vectors):
@@ -20,9 +20,8 @@ class HostVectors(Vectors):
         self._is_numpy = aac.is_numpy_array(like)
 
     def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
-        if self._is_numpy:
-            return np.array(values, dtype=self.dtype if dtype is None else dtype)
-        return super().from_host(values, dtype)
+        array = np.array(values, dtype=self.name if dtype is None else dtype_name(dtype))
+        return array if self._is_numpy else self.xp.from_numpy(array)
 
     def to_host(self, x: Array) -> NDArray[Any]:
         return np.asarray(x) if self._is_numpy else super().to_host(x)
@@ -32,13 +31,13 @@ class HostVectors(Vectors):
     ) -> tuple[Array, Array, Array]:
         kernels = _fast.kernels_for(w, v, v_prev)
         if kernels is not None:
-            vw, ww = kernels.three_term(w, v, v_prev, terms)
-            return w, self.from_host(vw, self.wide), self.from_host(ww, self.wide)
-        if self._in_passes(w, v, v_prev):
-            return w, *_passes.three_term(w, v, v_prev, terms, dots=dots, squares=squares)
-        return super().three_term(w, v, v_prev, terms, dots=dots, squares=squares)
+            return w, *map(self._scalars, kernels.three_term(w, v, v_prev, terms))
+        views = [_fast.host_view(x) for x in (w, v, v if v_prev is None else v_prev)]
+        if views[0] is None or views[1] is None or views[2] is None or views[0].size < _fast.IN_THREADS:
+            return super().three_term(w, v, v_prev, terms, dots=dots, squares=squares)
+        sums = _passes.three_term(views[0], views[1], views[2], terms, dots=dots, squares=squares)
+        return w, *map(self._scalars, sums)
 
-    def _in_passes(self, *arrays: Array) -> bool:
-        """Return whether threads pay: arrays of NumPy that are large, and that can be seen as flat memory."""
-        large = self._is_numpy and arrays[0].size >= _fast.SMALLEST
-        return large and all(x is None or x.flags.c_contiguous for x in arrays)
+    def _scalars(self, values: NDArray[Any] | None) -> Array:
+        """Return inner products as the library has them."""
+        return None if values is None else self.from_host(values, self.wide)

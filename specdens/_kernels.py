@@ -23,7 +23,7 @@ CHUNK = 2**12
 """Elements that are worked on at a time: they stay in the cache, and their sum is accurate."""
 _FEWEST_ROWS = 2**6  # so that the sums of wide blocks stay small beside them
 SHARE = 2**18  # of a thread, in elements of vectors and of products: less is done before it has woken up
-_MOST_AT_A_TIME = 2**5  # chunks: neighbours, which read the same memory if a matrix is banded
+_MOST_AT_A_TIME = 2**7  # chunks: neighbours, which read the same memory if a matrix is banded
 _TURNS = 8  # of a thread, at least, if there are enough chunks: one that is held up leaves its work to the others
 _WIDTH = 8
 
@@ -81,7 +81,11 @@ def _chunks(indptr, indices, data, w, v, z, a, b, c, rows, taken, at_a_time, vw,
     first = take(taken, at_a_time)
     while first < num_chunks:
         for q in range(first, min(first + at_a_time, num_chunks)):
-            start, stop = q * rows, min((q + 1) * rows, num_rows)
+            start, stop = min(q * rows, num_rows), min((q + 1) * rows, num_rows)
+            if start == num_rows:  # a row that is not whole
+                for t in range(w.size % k):
+                    _columns(indptr, indices, data, w, v, z, a, b, c, t, zeros(w, 1), start, start + 1, vw[q], ww[q])
+                continue
             for t in range(0, k - 7, 8):
                 _columns(indptr, indices, data, w, v, z, a, b, c, t, zeros(w, 8), start, stop, vw[q], ww[q])
             if k & 4:
@@ -102,29 +106,25 @@ def three_term(w: Any, v: Any, z: Any, terms: Terms, *, matrix: Any = None) -> t
     With a SciPy CSR matrix A its product takes the place of w, whose memory may then be that of z.
     """
     arrays = [_view(x) for x in (w, v, v if z is None else z)]
-    n, *columns = w.shape
-    if matrix is not None or columns not in ([], [1]):
-        sums = _pass(arrays, columns[0] if columns else 1, terms, matrix)
-    else:  # a single column as eight, and what is left
-        whole = n - n % _WIDTH
-        sums = _pass([x[:whole] for x in arrays], _WIDTH, terms).sum(axis=1, keepdims=True)
-        if whole < n:
-            sums += _pass([x[whole:] for x in arrays], 1, terms)
+    columns = w.shape[1:]
+    k = columns[0] if columns else 1
+    as_eight = matrix is None and k == 1  # so that neighbours in a single column stand side by side, too
+    sums = _pass(arrays, _WIDTH, terms).sum(axis=1) if as_eight else _pass(arrays, k, terms, matrix)
     vw, ww = sums.reshape(2, *columns)
     return vw, ww.real
 
 
 def _pass(arrays: Sequence[NDArray[Any]], k: int, terms: Terms, matrix: Any = None) -> NDArray[Any]:
-    """Go through blocks w, v and z of k columns; return the two inner products of every column."""
+    """Go through w, v and z as blocks of k columns; return the two inner products of every column."""
     size, dtype = arrays[0].size, arrays[0].dtype
     rows = max(_FEWEST_ROWS, CHUNK // k)
-    num_chunks = -(-size // (k * rows))
+    num_chunks = -(-(size // k) // rows) + (size % k > 0)  # a row that is not whole is a chunk of its own
     csr = (None, None, None) if matrix is None else (matrix.indptr, matrix.indices, matrix.data)
     flat = [x.reshape(-1) for x in arrays]
     factors = np.empty((3, k), dtype)
     for factor, value in zip(factors, terms.numbers(), strict=True):
         factor[...] = value
-    sums = np.empty((2, num_chunks, k), np.result_type(dtype, np.float64))
+    sums = np.zeros((2, num_chunks, k), np.result_type(dtype, np.float64))
     work = size if matrix is None else size + k * matrix.nnz
     taken, threads = np.zeros(1, np.int64), max(1, min(num_threads(), work // SHARE))
     at_a_time = min(_MOST_AT_A_TIME, -(-num_chunks // (_TURNS * threads)))

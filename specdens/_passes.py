@@ -70,9 +70,8 @@ def _per_entry(a: Any, w: Vector, num_rows: int) -> Vector | None:
     """Return coefficients of columns as those of the entries of so many rows."""
     if a is None:
         return None
-    a = np.asarray(a).astype(w.dtype)
-    shape = (num_rows, *w.shape[1:])
-    return np.broadcast_to(a, shape) if w.ndim == 1 else np.resize(a, shape)
+    each = np.broadcast_to(np.asarray(a).astype(w.dtype), (num_rows, *w.shape[1:]))
+    return each if w.ndim == 1 else each.copy()  # as the memory of w: loops over a few columns would be slow
 
 
 def _column_dots(x: Vector, y: Vector) -> Vector:

@@ -65,6 +65,7 @@ def _both_paths(request):
         if request.param == "fast":
             pytest.importorskip("numba")
             patch.setattr(_fast, "SMALLEST", 1)
+            patch.setattr(_fast, "IN_THREADS", 1)
         else:
             patch.setattr(_fast, "_enabled", False)
         yield

@@ -30,6 +30,7 @@ N = 2**15 + 77  # several chunks, and a rest
 @pytest.fixture(autouse=True)
 def _always(monkeypatch):
     monkeypatch.setattr(_fast, "SMALLEST", 1)
+    monkeypatch.setattr(_fast, "IN_THREADS", 1)
 
 
 def draw(seed, shape, dtype):
@@ -160,7 +161,8 @@ def test_what_is_not_finite_stays_so(value):
 
 
 @pytest.mark.parametrize("columns", [(), (8,)], ids=str)
-def test_torch_tensors_on_the_host_use_the_same_kernels(columns):
+@pytest.mark.usefixtures("path")
+def test_torch_tensors_on_the_host_use_the_same_passes(columns):
     torch = pytest.importorskip("torch")
     w, v, z = (draw(seed, (N, *columns), "float64") for seed in range(3))
     c = draw(5, columns, "float64")
@@ -187,6 +189,7 @@ def test_measures_agree_with_those_of_the_reference(seed, num_probes):
     A = (A + A.T).tocsr()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_fast, "SMALLEST", 1)
+        patch.setattr(_fast, "IN_THREADS", 1)
         fast = sd.fast_lanczos(A, num_steps=12, num_probes=num_probes, seed=seed)
     with _fast.without():
         slow = sd.fast_lanczos(A, num_steps=12, num_probes=num_probes, seed=seed)
@@ -249,7 +252,7 @@ def test_operators_may_be_used_from_several_threads():
 def test_threads_are_made_anew_after_a_fork():
     code = (
         "import os, numpy as np, scipy.sparse as sp, specdens as sd\n"
-        "A = sp.diags_array(np.linspace(-1, 1, 2**17)).tocsr()\n"
+        "A = sp.diags_array(np.linspace(-1, 1, 2**18)).tocsr()\n"
         "run = lambda: sd.fast_lanczos(A, num_steps=3).alphas[0].tolist()\n"
         "here = run()\n"
         "child = os.fork()\n"
@@ -277,7 +280,7 @@ def test_a_broken_numba_is_said_and_done_without(monkeypatch):
 def test_the_environment_switches_the_fast_path(value, loaded):
     code = (
         "import sys, numpy as np, specdens as sd\n"
-        "A = sd.as_operator(lambda x: np.arange(2**17) * x, shape=2**17, dtype='float64')\n"
+        "A = sd.as_operator(lambda x: np.arange(2**18) * x, shape=2**18, dtype='float64')\n"
         "sd.fast_lanczos(A, num_steps=3)\n"
         "print('numba' in sys.modules)\n"
     )
