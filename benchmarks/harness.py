@@ -97,6 +97,7 @@ def lanczos_steps(A: Any, num_probes: int, num_steps: int, *, fast: bool = True)
     with fast_path(fast):
         operator = as_operator(A)
         run = Recurrence.start(operator, indices, start_block(operator, "gaussian", indices, 0))
+        run.must_last = False  # as in a run without a checkpoint
 
     def steps() -> None:
         with fast_path(fast):

@@ -19,7 +19,7 @@ class BlockRecurrence(Protocol):
     num_steps: int
     num_products: int
     must_last: bool
-    """Whether the state before a step has to last until its end."""
+    """Whether a step leaves the vectors from before it alone."""
     vector_names: ClassVar[Sequence[str]]
     """Which of its arrays are of the size of vectors."""
 
@@ -144,7 +144,7 @@ class BlockRun(Generic[R]):
         return {f"block{block}/{name}" for name in self.runs[block].vector_names}
 
     def _snapshot(self) -> Arrays:
-        """Return the state as of now: references, which the next step does not overwrite."""
+        """Return the state as of now: references to vectors, which must last through the next step."""
         arrays: dict[str, Any] = {}
         for block, run in enumerate(self.runs):
             if run.has_vectors:

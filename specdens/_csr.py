@@ -9,7 +9,7 @@ import scipy.sparse
 
 from specdens import _fast, _passes
 from specdens._operators import Operator
-from specdens._vectors import Array, Terms, vectors_like
+from specdens._vectors import Array, Terms, quietly, vectors_like
 
 
 class SparseMatrix(Operator):
@@ -23,9 +23,9 @@ class SparseMatrix(Operator):
         self._parts: dict[int, list[_passes.RowsOfMatrix]] = {}
 
     def apply(self, x: Array) -> Array:
-        if x.size < _fast.IN_THREADS:
+        if x.size < _fast.IN_THREADS or x.dtype != self.A.dtype or not x.flags.c_contiguous:
             return self.A @ x
-        y: Array = np.empty(x.shape, x.dtype)
+        y: Array = np.empty_like(x)
         self._three_term(y, x, None, Terms(), dots=False, squares=False)
         return y
 
@@ -37,6 +37,7 @@ class SparseMatrix(Operator):
         w = np.empty_like(v) if out is None else out
         return w, *self._three_term(w, v, v_prev, terms, squares=squares)
 
+    @quietly
     def _three_term(
         self, w: Array, v: Array, z: Array, terms: Terms, *, dots: bool = True, squares: bool = True
     ) -> tuple[Array, Array]:
@@ -48,13 +49,17 @@ class SparseMatrix(Operator):
         )
 
     def _in_parts(self, parts: list[slice]) -> list[_passes.RowsOfMatrix]:
-        """Return parts of the rows as matrices that share the memory of A."""
-        if len(parts) not in self._parts:
-            self._parts[len(parts)] = [(rows, _rows(self.A, rows.start, rows.stop)) for rows in parts]
-        return self._parts[len(parts)]
+        """Return parts of the rows as matrices that share the entries of A."""
+        length = parts[0].stop
+        if length not in self._parts:
+            self._parts[length] = [(rows, _rows(self.A, rows)) for rows in parts]
+        return self._parts[length]
 
 
-def _rows(A: Any, first: int, last: int) -> Any:
-    entries = slice(A.indptr[first], A.indptr[last])
-    arrays = A.data[entries], A.indices[entries], A.indptr[first : last + 1] - A.indptr[first]
-    return scipy.sparse.csr_array(arrays, shape=(last - first, A.shape[1]))
+def _rows(A: Any, rows: slice) -> Any:
+    """Return some rows of A; SciPy would copy the entries, made from arrays or sliced."""
+    ends = A.indptr[rows.start : rows.stop + 1]
+    part = scipy.sparse.csr_array((rows.stop - rows.start, A.shape[1]), dtype=A.dtype)
+    part.data, part.indices = A.data[ends[0] : ends[-1]], A.indices[ends[0] : ends[-1]]
+    part.indptr = ends - ends[0]
+    return part

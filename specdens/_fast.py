@@ -100,17 +100,20 @@ def num_threads() -> int:
 
 
 @cache
-def _pool(num_threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(num_threads, thread_name_prefix="specdens")
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(1, num_threads() - 1), thread_name_prefix="specdens")
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
 
 
-def in_threads(work: Callable[[], None], num_threads: int) -> None:
-    """Call work() in so many threads, of which this is one."""
-    others = [_pool(num_threads).submit(work) for _ in range(1, num_threads)]
-    work()
-    for other in others:
-        other.result()
+def in_threads(work: Callable[[], None], count: int) -> None:
+    """Call work() in so many threads, of which this is one; a call does what the others have left to do."""
+    others = [_pool().submit(work) for _ in range(1, count)]
+    try:
+        work()
+    finally:  # nobody writes into memory after this, whatever has happened
+        for other in others:
+            if not other.cancel():  # not begun: nothing is left to do
+                other.result()

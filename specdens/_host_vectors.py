@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specdens import _fast, _passes
-from specdens._vectors import Array, Terms, Vectors, dtype_name
+from specdens._vectors import Array, Terms, Vectors, dtype_name, quietly
 
 
 class HostVectors(Vectors):
@@ -26,6 +26,7 @@ class HostVectors(Vectors):
     def to_host(self, x: Array) -> NDArray[Any]:
         return np.asarray(x) if self._is_numpy else super().to_host(x)
 
+    @quietly
     def three_term(
         self, w: Array, v: Array, v_prev: Array, terms: Terms, *, dots: bool = True, squares: bool = True
     ) -> tuple[Array, Array, Array]:

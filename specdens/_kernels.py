@@ -3,12 +3,13 @@
 Imports numba. Blocks are flat: entry i of column t of k is element i·k + t. Columns are taken eight at a time, side by
 side in registers (`_lanes`), so that an entry of a matrix is read once for all of them; then four, two and one. Work is
 cut into chunks of rows whose sums are kept apart and added at the end, so that results do not depend on the number of
-threads. Compiled code is kept on disk; after a change in `_lanes`, touch this file.
+threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import numba
@@ -19,13 +20,17 @@ from specdens._fast import host_view, in_threads, num_threads
 from specdens._lanes import add, add_product, broadcast, conjugate, load, product, store, take, widened, zeros
 from specdens._vectors import Terms
 
+LANES = "b111843342800c54"
+"""The hash of `_lanes.py`: to see whether compiled code on the disk is old, numba looks at this file alone."""
+
 CHUNK = 2**12
 """Elements that are worked on at a time: they stay in the cache, and their sum is accurate."""
-_FEWEST_ROWS = 2**6  # so that the sums of wide blocks stay small beside them
+_FEWEST_ROWS = 2**8  # so that the sums of wide blocks stay small beside them
 SHARE = 2**18  # of a thread, in elements of vectors and of products: less is done before it has woken up
 _MOST_AT_A_TIME = 2**7  # chunks: neighbours, which read the same memory if a matrix is banded
 _TURNS = 8  # of a thread, at least, if there are enough chunks: one that is held up leaves its work to the others
-_WIDTH = 8
+
+_to_and_fro = cycle([False, True])  # a pass begins where the last one ended: that is still in the cache
 
 U = np.uintp  # unsigned indices spare the test for negative ones
 
@@ -74,13 +79,14 @@ def _columns(indptr, indices, data, w, v, z, a, b, c, t, zero, first, last, vw, 
 
 
 @_compiled
-def _chunks(indptr, indices, data, w, v, z, a, b, c, rows, taken, at_a_time, vw, ww):  # type: ignore[no-untyped-def]
+def _chunks(indptr, indices, data, w, v, z, a, b, c, rows, taken, at_a_time, backwards, vw, ww):  # type: ignore[no-untyped-def]
     """Do w ← a (A v + b v) + c z for the chunks that other threads have not taken; keep ⟨v, w⟩ and ⟨w, w⟩ of each."""
     k, num_chunks = a.size, vw.shape[0]
     num_rows = w.size // k
     first = take(taken, at_a_time)
     while first < num_chunks:
-        for q in range(first, min(first + at_a_time, num_chunks)):
+        for number in range(first, min(first + at_a_time, num_chunks)):
+            q = num_chunks - 1 - number if backwards else number
             start, stop = min(q * rows, num_rows), min((q + 1) * rows, num_rows)
             if start == num_rows:  # a row that is not whole
                 for t in range(w.size % k):
@@ -109,7 +115,7 @@ def three_term(w: Any, v: Any, z: Any, terms: Terms, *, matrix: Any = None) -> t
     columns = w.shape[1:]
     k = columns[0] if columns else 1
     as_eight = matrix is None and k == 1  # so that neighbours in a single column stand side by side, too
-    sums = _pass(arrays, _WIDTH, terms).sum(axis=1) if as_eight else _pass(arrays, k, terms, matrix)
+    sums = _pass(arrays, 8, terms).sum(axis=1) if as_eight else _pass(arrays, k, terms, matrix)
     vw, ww = sums.reshape(2, *columns)
     return vw, ww.real
 
@@ -122,13 +128,14 @@ def _pass(arrays: Sequence[NDArray[Any]], k: int, terms: Terms, matrix: Any = No
     csr = (None, None, None) if matrix is None else (matrix.indptr, matrix.indices, matrix.data)
     flat = [x.reshape(-1) for x in arrays]
     factors = np.empty((3, k), dtype)
-    for factor, value in zip(factors, terms.numbers(), strict=True):
+    for factor, value in zip(factors, terms.with_defaults(), strict=True):
         factor[...] = value
     sums = np.zeros((2, num_chunks, k), np.result_type(dtype, np.float64))
     work = size if matrix is None else size + k * matrix.nnz
     taken, threads = np.zeros(1, np.int64), max(1, min(num_threads(), work // SHARE))
     at_a_time = min(_MOST_AT_A_TIME, -(-num_chunks // (_TURNS * threads)))
-    in_threads(lambda: _chunks(*csr, *flat, *factors, rows, taken, at_a_time, *sums), threads)
+    backwards = next(_to_and_fro)
+    in_threads(lambda: _chunks(*csr, *flat, *factors, rows, taken, at_a_time, backwards, *sums), threads)
     return np.asarray(sums.transpose(0, 2, 1).copy().sum(axis=2))  # along memory NumPy adds pairwise
 
 

@@ -20,6 +20,8 @@ class Lanes(types.Type):
     """So many numbers of a type, side by side."""
 
     def __init__(self, scalar: types.Type, count: int) -> None:
+        if scalar not in (types.float32, types.float64, types.complex64, types.complex128):
+            raise TypeError(f"there are no lanes of {scalar}")
         self.scalar, self.count = scalar, count
         super().__init__(name=f"Lanes({scalar}, {count})")
 

@@ -104,7 +104,7 @@ class Operator(ABC):
         return None
 
     fills_given_memory = False
-    """Whether `three_term` can write its result into `out`; what is small need not be."""
+    """Whether `three_term` writes its result into `out`; small ones may be new memory all the same."""
 
     def three_term(
         self, v: Array, v_prev: Array | None, terms: Terms, *, squares: bool = True, out: Array | None = None

@@ -1,4 +1,4 @@
-"""Passes over NumPy vectors part by part, in threads: what there is without compiled kernels.
+"""Passes over vectors on the CPU part by part, in threads: what there is without compiled kernels.
 
 A part is large enough for threads to pay. Nothing here is so large that BLAS would start threads of its own: these keep
 spinning for a while, beside ours.

@@ -23,8 +23,8 @@ class TwoVectors:
     num_products: int = 0
     num_shared: int = 0
     """How many of v and v_prev another recurrence holds too: they are not to be written."""
-    must_last: bool = False
-    """Whether the state before a step has to last until its end: for a checkpoint, should it be interrupted."""
+    must_last: bool = True
+    """Whether a step leaves the vectors from before it alone, as a checkpoint needs them if the step is interrupted."""
     vector_names: ClassVar[Sequence[str]] = ("v", "v_prev")
     _spare: Array | None = None
 
@@ -63,6 +63,6 @@ class TwoVectors:
         self.v_prev = A.vectors.from_host(read("v_prev")) if self.num_steps else None
 
     def saved_vectors(self, A: Operator) -> dict[str, Callable[[], NDArray[Any]]]:
-        """Return the vectors as arrays, to be made when they are written: they are shared, not copied."""
+        """Return the vectors as arrays, to be made when they are written: shared, and right while they last."""
         vectors = {"v": self.v, "v_prev": self.v_prev}
         return {name: partial(A.vectors.to_host, x) for name, x in vectors.items() if x is not None}

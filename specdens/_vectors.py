@@ -30,7 +30,7 @@ _BASIS_CHUNK = 2**18
 _BASIS_ROWS = 2**17
 
 # What is not finite passes in silence: whoever reads the numbers on the host says so in words.
-_quietly = np.errstate(over="ignore", invalid="ignore")
+quietly = np.errstate(over="ignore", invalid="ignore")
 
 
 class Terms(NamedTuple):
@@ -40,8 +40,8 @@ class Terms(NamedTuple):
     b: Array = None
     c: Array = None
 
-    def numbers(self) -> Self:
-        """Return the coefficients without None."""
+    def with_defaults(self) -> Self:
+        """Return the coefficients with numbers in the place of None."""
         return type(self)(*(number if x is None else x for x, number in zip(self, (1.0, 0.0, 0.0), strict=True)))
 
 
@@ -100,7 +100,7 @@ class Vectors:
 
     # -- arithmetic --------------------------------------------------------------------------------------------
 
-    @_quietly
+    @quietly
     def dot(self, x: Array, y: Array) -> Array:
         """Return the inner products ⟨x, y⟩ = Σ conj(x) y of matching columns, accumulated in float64."""
         total = self.xp.zeros(x.shape[1:], dtype=self.wide, device=self.device)
@@ -108,12 +108,12 @@ class Vectors:
             total += self.xp.vecdot(self._wide(x[rows]), self._wide(y[rows]), axis=-x.ndim)
         return total
 
-    @_quietly
+    @quietly
     def norm(self, x: Array) -> Array:
         """Return the Euclidean norm of every column, accumulated in float64."""
         return self.xp.sqrt(self._real(self.dot(x, x)))
 
-    @_quietly
+    @quietly
     def axpy(self, a: Array, x: Array, y: Array) -> Array:
         """Add a x to y in place, column by column, and return y."""
         a = self._narrow(a)
@@ -122,7 +122,7 @@ class Vectors:
             part += a * x[rows]
         return y
 
-    @_quietly
+    @quietly
     def three_term(
         self, w: Array, v: Array, v_prev: Array, terms: Terms, *, dots: bool = True, squares: bool = True
     ) -> tuple[Array, Array, Array]:
@@ -149,7 +149,7 @@ class Vectors:
                 ww.append(self._column_dots(y, y, w))
         return w, self._total(vw), self._total(ww)
 
-    @_quietly
+    @quietly
     def scale(self, a: Array, x: Array) -> Array:
         """Multiply the columns of x by a in place and return x."""
         x *= self._narrow(a)
@@ -157,7 +157,7 @@ class Vectors:
 
     # -- small bases -------------------------------------------------------------------------------------------
 
-    @_quietly
+    @quietly
     def coefficients(self, Q: Array, x: Array) -> Array:
         """Return Qᴴx for a basis Q of shape (n, m), accumulated in float64."""
         if self.dtype == self.wide and not self.is_complex:
@@ -169,7 +169,7 @@ class Vectors:
             total += self._wide(Q[rows]).T @ (self.xp.conj(part) if self.is_complex else part)
         return self.xp.conj(total) if self.is_complex else total
 
-    @_quietly
+    @quietly
     def subtract(self, Q: Array, c: Array, x: Array) -> Array:
         """Subtract Q c from x in place and return x."""
         c = self._narrow(c)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +26,7 @@ from specdens._vectors import Terms, Vectors, vectors_like
 pytest.importorskip("numba")
 
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-COLUMNS = pytest.mark.parametrize("columns", [(), (1,), (3,), (8,), (19,)], ids=str)
+COLUMNS = pytest.mark.parametrize("columns", [(), (1,), (7,), (8,), (19,)], ids=str)
 N = 2**15 + 77  # several chunks, and a rest
 
 
@@ -108,6 +111,30 @@ def test_without_kernels_scipy_multiplies_rows_in_threads(columns, threads, monk
         np.testing.assert_array_equal(sd.as_operator(sp.csr_array((501, 501))) @ x, np.zeros_like(x))
 
 
+def test_parts_of_a_matrix_share_its_memory():
+    A = sp.random_array((1000, 1000), density=0.01, rng=0, format="csr")
+    parts = sd.as_operator(A)._in_parts([slice(start, start + 100) for start in range(0, 1000, 100)])
+    for rows, part in parts:
+        assert np.shares_memory(part.data, A.data)
+        assert np.shares_memory(part.indices, A.indices)
+        np.testing.assert_array_equal(part.toarray(), A.toarray()[rows])
+
+
+@pytest.mark.parametrize("columns", [(), (4,)], ids=str)
+@pytest.mark.usefixtures("path")
+def test_products_with_vectors_of_any_layout_are_those_of_scipy(columns):
+    A = sp.random_array((301, 301), density=0.1, rng=0, format="csr")
+    operator = sd.as_operator(A)
+    x = draw(0, (602, *columns), "float64")
+    read_only = x[:301].copy()
+    read_only.flags.writeable = False
+    for other in (x[::2], np.asfortranarray(x[:301]), read_only, x[:301].astype("float32"), np.ones(301, int)):
+        expected = A @ other
+        np.testing.assert_allclose(operator @ other, expected, atol=1e-13)
+    with pytest.raises(TypeError, match="complex128"):
+        _ = operator @ x[:301].astype(complex)
+
+
 def test_duplicate_unsorted_and_absent_entries_are_taken_as_they_are():
     rows, columns, values = [0, 0, 0, 2], [2, 0, 2, 0], [1.0, 5.0, 2.0, 3.0]
     A = sp.csr_array((values, columns, [0, 3, 3, 4]), shape=(3, 3))
@@ -122,14 +149,16 @@ def test_a_matrix_without_entries_is_zero():
 
 
 @COLUMNS
+@pytest.mark.usefixtures("path")
 def test_sums_do_not_depend_on_the_number_of_threads(columns, monkeypatch):
     vectors = vectors_like(np.empty(0))
     w, v, z = (draw(seed, (N, *columns), "float64") for seed in range(3))
     operator = sd.as_operator(sp.diags_array(np.linspace(-1, 1, N)).tocsr())
-    monkeypatch.setattr("specdens._kernels.SHARE", 1)  # of the work, that pays for a thread
     found = []
     for count in (1, 2, 5):
-        monkeypatch.setattr("specdens._kernels.num_threads", lambda count=count: count)
+        for module in ("_fast", "_kernels", "_passes"):
+            monkeypatch.setattr(f"specdens.{module}.num_threads", lambda count=count: count)
+        _fast._pool.cache_clear()
         found.append(vectors.three_term(w.copy(), v, z, Terms(c=np.asarray(0.3))))
         found[-1] += operator.three_term(v, z, Terms(c=np.asarray(0.3)))
     for other in found[1:]:
@@ -158,6 +187,16 @@ def test_what_is_not_finite_stays_so(value):
     A = sp.diags_array(x).tocsr()
     with pytest.raises(ValueError, match="is not finite"):
         sd.fast_lanczos(A, num_steps=3, check=False)
+
+
+@pytest.mark.usefixtures("path")
+def test_infinities_of_both_signs_are_no_warning():
+    x = np.ones(N)
+    x[[1, N - 2]] = np.inf, -np.inf
+    _, xx, _ = vectors_like(x).three_term(x, np.ones(N), None, Terms())
+    assert np.isnan(xx)
+    with pytest.raises(ValueError, match="is not finite"):
+        sd.fast_lanczos(sp.diags_array(x).tocsr(), num_steps=3, check=False)
 
 
 @pytest.mark.parametrize("columns", [(), (8,)], ids=str)
@@ -233,11 +272,41 @@ def test_a_run_interrupted_within_a_step_goes_on_from_its_checkpoint(method, tmp
 def test_steps_on_a_sparse_matrix_write_over_the_vector_before_the_last():
     A = sd.as_operator(sp.diags_array(np.linspace(-1, 1, 2000)).tocsr())
     run = Recurrence.start(A, (0, 1), start_block(A, "gaussian", (0, 1), 0))
+    run.must_last = False
     run.step(A, check=False)
     for _ in range(5):
         before = run.v_prev
         run.step(A, check=False)
         assert run.v is before
+
+
+@pytest.mark.parametrize(("checkpoint", "num_vectors"), [(False, 2), (True, 3)])
+@pytest.mark.usefixtures("path")
+def test_a_run_on_a_sparse_matrix_holds_two_vectors_per_probe(checkpoint, num_vectors, tmp_path, monkeypatch):
+    monkeypatch.setattr("specdens._passes.PART", 2**15)
+    n, num_probes = 300_000, 4
+    A = sp.diags_array(np.linspace(-1, 1, n)).tocsr()
+
+    def run(name):
+        monitor = sd.Monitor(progress=False, checkpoint=tmp_path / name if checkpoint else None)
+        sd.fast_lanczos(A, num_steps=4, num_probes=num_probes, check=False, monitor=monitor)
+
+    run("first.npz")  # compiles what will be used
+    tracemalloc.start()
+    try:
+        run("second.npz")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= num_vectors * num_probes * n * 8 * 1.05 + 5e6  # and the scratch of parts
+
+
+def test_extending_step_by_step_is_the_same_run():
+    A = sd.as_operator(sp.diags_array(np.linspace(-1, 1, 2000)).tocsr())
+    measure = sd.fast_lanczos(A, num_steps=4, num_probes=2, keep_vectors=True)
+    for num_steps in range(5, 10):
+        measure = sd.extend(measure, A, num_steps=num_steps)
+    np.testing.assert_array_equal(measure.alphas, sd.fast_lanczos(A, num_steps=9, num_probes=2).alphas)
 
 
 def test_operators_may_be_used_from_several_threads():
@@ -262,6 +331,13 @@ def test_threads_are_made_anew_after_a_fork():
     environment = {"OMP_NUM_THREADS": "2", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.split() == ["0"]
+
+
+def test_kernels_know_the_lanes_that_they_are_compiled_with():
+    from specdens import _kernels, _lanes
+
+    found = hashlib.sha256(Path(_lanes.__file__).read_bytes()).hexdigest()[:16]
+    assert found == _kernels.LANES, f"set LANES in _kernels.py to {found}: code compiled before is old"
 
 
 def test_a_broken_numba_is_said_and_done_without(monkeypatch):
