@@ -42,8 +42,8 @@ def candidates(n: int, dtype: Any, steps: int) -> dict[str, Work]:
 
 
 def main() -> None:
-    arguments = options(__doc__, repeats=15).parse_args()
-    n, steps, repeats = (10**5, 2, 1) if arguments.tiny else (2 * 10**7, 5, arguments.repeats)
+    arguments = options(__doc__, repeats=9).parse_args()
+    n, steps, repeats = (10**5, 2, 1) if arguments.tiny else (2 * 10**7, 15, arguments.repeats)
     report = Report(__file__, arguments)
     goals = {"NumPy temporaries": at_most(0.2), "in-place BLAS": at_most(0.7)}
     for dtype in (np.float64, np.float32):
