@@ -18,12 +18,12 @@ from specdens._errors import as_choice, as_count, as_positive
 from specdens._krylov_basis import KrylovBasis
 from specdens._monitor import Arrays, Monitor, Stage
 from specdens._operators import Operator
+from specdens._trial import shows_a_copy, trial_length
 
 _WHICH = ("magnitude", "largest", "smallest", "both")
 
-# Measured on outliers, random matrices and Laplacians (benchmarks/top_eigenpairs.py):
-_KEPT = 0.4  # of the room beside the wanted pairs is kept at a restart; anything from 0.3 to 0.6 does as well
-_TRIAL_SHARE = 0.25  # of the products so far, at most, go into the attempt to falsify the answer
+# Of the room beside the wanted pairs, at a restart: from 0.3 to 0.6 all do as well (benchmarks/top_eigenpairs.py).
+_KEPT = 0.4
 
 
 def top_eigenpairs(
@@ -63,7 +63,7 @@ def top_eigenpairs(
         How many vectors the basis may hold before it is shortened. By default 2 · `rank` + 20; fewer save memory and
         cost products, `rank` + 4 at least. Memory in all: basis_size + rank + 2 vectors.
     trial
-        Whether to look for further copies of multiple eigenvalues, as the notes say. Without, up to a fifth of the
+        Whether to look for further copies of multiple eigenvalues, as the notes say. Without, up to a third of the
         products is saved, and each may be found once only, as by ARPACK.
     seed
         The start vectors are a function of (seed, number).
@@ -81,8 +81,9 @@ def top_eigenpairs(
     answer is put to a trial before it is returned: a random vector orthogonal to the pairs begins a new
     chain. If anything turns up there that belongs among the wanted pairs, the search goes on until it
     has converged, too, and the next trial begins. A trial is long enough to show a missing copy of the last wanted
-    value with about 90 % probability, judged by the gap to the unwanted ones, but takes no more than a quarter of
-    the products made before. So copies of eigenvalues that stand apart from the rest are found; a copy of an
+    value, judged by the gap to the unwanted ones, unless that would take more than 0.6 of the products made before:
+    then it takes a quarter of them. It goes on while it shows something that may still become a wanted value. So
+    copies of eigenvalues that stand apart from the rest are found, all but one or two in a hundred; a copy of an
     eigenvalue at the edge of a dense spectrum may be missed, and the next eigenvalue then stands in its place.
 
     Examples
@@ -182,8 +183,7 @@ class _Search:
         if basis.has_tail or basis.num_multiplied + 4 > basis.capacity < basis.A.bulk_dimension:
             basis.restart(self.found, self.ritz.Y[:, : self.rank], keep_tail=False)
         basis.begin_chain()
-        length = self._trial_length(self.found) if len(self.found) == self.rank else 0
-        self.end, self.pause, self.is_following = basis.num_products + length, 0, True
+        self.end, self.pause, self.is_following = basis.num_products + self._trial_length(), 0, True
         self.last_look = (0, math.inf)
 
     def result(self, start: float) -> EigenPairs:
@@ -210,7 +210,7 @@ class _Search:
                 continue
             self.ritz = self._look()
             excess = self._excess()
-            if out or (excess <= 1.0 and basis.num_products >= self.end):
+            if out or (excess <= 1.0 and basis.num_products >= self.end and not self._shows_a_copy()):
                 return
             self.pause = self._next_look(excess)
             if basis.must_shrink:
@@ -270,21 +270,18 @@ class _Search:
     def _denominators(self, theta: Floats) -> Floats:
         return denominators(theta, self.largest, self.basis.A.vectors.eps)
 
-    def _trial_length(self, found: Floats) -> int:
-        """Return how many products show a missing copy of the last wanted value to a random vector.
-
-        Its component along an eigenvector is 1/√n, less than an eighth of that in one case out of ten; k steps enlarge
-        it by the Chebyshev polynomial T_k(1 + 2 gap / width) over what the unwanted spectrum gets.
-        """
+    def _trial_length(self) -> int:
+        """Return how many products a chain lasts at least: the first one none."""
         n = self.basis.A.bulk_dimension
+        if len(self.found) < self.rank:
+            return 0
         if n <= self.basis.capacity:
             return n  # the basis has room for the whole space: go through all of it
-        a, b = (float(self.rest.min()), float(self.rest.max())) if self.rest.size else (0.0, 0.0)
-        if self.which == "magnitude":
-            gap = float(np.abs(found).min()) - max(b, -a)
-        else:
-            above, below = found[found >= b] - b, a - found[found <= a]
-            gap = float(min(np.min(above, initial=math.inf), np.min(below, initial=math.inf)))
-        gamma = 1.0 + 2.0 * max(gap / (b - a), 1e-6) if b > a else 3.0
-        length = 1 + math.ceil(math.acosh(8.0 * math.sqrt(n)) / math.acosh(gamma))
-        return min(length, max(2, int(_TRIAL_SHARE * self.basis.num_products)))
+        return trial_length(self.found, self.rest, self.which, n, self.basis.num_products)
+
+    def _shows_a_copy(self) -> bool:
+        ritz, rank = self.ritz, self.rank
+        if len(self.found) < rank or len(ritz.theta) <= rank:
+            return False
+        least = self.tol * float(self._denominators(ritz.theta[:rank]).min())
+        return shows_a_copy(ritz.theta[rank], ritz.known[rank], ritz.theta[:rank], self.rest, self.which, least)
