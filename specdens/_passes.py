@@ -42,16 +42,17 @@ def three_term(
         scratch = np.empty((most, *w.shape[1:]), w.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             for i, (rows, A) in numbered:
-                y = w[rows] if A is None else A @ v
-                size = len(y)
+                y = w[rows]
+                size, product = len(y), y if A is None else A @ v
                 if b is not None:
-                    y += np.multiply(v[rows], b[:size], out=scratch[:size])
+                    product += np.multiply(v[rows], b[:size], out=scratch[:size])
                 if a is not None:
-                    y *= a[:size]
-                if c is not None:
-                    y += np.multiply(v[rows] if z is None else z[rows], c[:size], out=scratch[:size])
-                if A is not None:
-                    w[rows] = y
+                    product *= a[:size]
+                if c is not None and z is not None:
+                    term = np.multiply(z[rows], c[:size], out=scratch[:size] if A is None else y)
+                    np.add(product, term, out=y)
+                elif A is not None:
+                    y[...] = product
                 sums[0, i] = _column_dots(v[rows], y) if dots else 0.0
                 sums[1, i] = _column_dots(y, y) if squares else 0.0
 
