@@ -81,10 +81,11 @@ def top_eigenpairs(
     answer is put to a trial before it is returned: a random vector orthogonal to the pairs begins a new
     chain. If anything turns up there that belongs among the wanted pairs, the search goes on until it
     has converged, too, and the next trial begins. A trial is long enough to show a missing copy of the last wanted
-    value, judged by the gap to the unwanted ones, unless that would take more than 0.6 of the products made before:
-    then it takes a quarter of them. It goes on while it shows something that may still become a wanted value. So
-    copies of eigenvalues that stand apart from the rest are found, all but one or two in a hundred; a copy of an
-    eigenvalue at the edge of a dense spectrum may be missed, and the next eigenvalue then stands in its place.
+    value, judged by the gap to the unwanted ones, unless that would take more than ten products and more
+    than 0.4 of those made before: then it takes a quarter of these. It goes on while it shows something that may still
+    become a wanted value. So copies of eigenvalues that stand apart from the rest are found, all but one or two in a
+    hundred; a copy of an eigenvalue at the edge of a dense spectrum may be missed, and the next eigenvalue then stands
+    in its place.
 
     Examples
     --------

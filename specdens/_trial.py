@@ -12,9 +12,9 @@ import numpy as np
 
 from specdens._eigenpairs import Floats
 
-_SHORTEST = 4  # products
-_IN_FULL = 0.6  # of the products so far: a trial that takes no more is as long as it should be
-_SHARE = 0.25  # of the products so far, for all others
+# In full up to so many products, or this share of those so far: the price of a search remains near that of ARPACK.
+_IN_FULL, _IN_FULL_SHARE = 10, 0.4
+_SHARE = 0.25  # of the products so far, where that is not enough
 
 
 def trial_length(found: Floats, rest: Floats, which: str, n: int, num_products: int) -> int:
@@ -31,7 +31,7 @@ def trial_length(found: Floats, rest: Floats, which: str, n: int, num_products: 
         gap = float(min(np.min(above, initial=math.inf), np.min(below, initial=math.inf)))
     gamma = 1.0 + 2.0 * max(gap / (b - a), 1e-6) if b > a else 3.0
     length = 1 + math.ceil(math.acosh(2.0 * math.sqrt(n)) / math.acosh(gamma))
-    return length if length <= _IN_FULL * num_products else max(_SHORTEST, int(_SHARE * num_products))
+    return length if length <= max(_IN_FULL, _IN_FULL_SHARE * num_products) else max(2, int(_SHARE * num_products))
 
 
 def shows_a_copy(theta: float, residual: float, wanted: Floats, rest: Floats, which: str, least: float) -> bool:
