@@ -11,13 +11,14 @@ from typing import Any
 
 import specdens_torch as sdt
 import torch
-from harness import Report, at_least, at_most, interleaved, options, ratios
+from harness import Report, Times, at_least, at_most, interleaved, options, per, ratios
 from torch import Tensor, nn
 
 import specdens as sd
 
 TARGETS = {"mlp": (0.45, 0.45), "cnn": (0.60, 0.70), "vgg11": (0.55, 0.80), "resnet18": (0.65, 0.75)}
 COMPONENTS = ("A1", "A2", "B1", "B2")
+BLOCK = 4
 
 
 # -- the networks of the paper, and two small ones ---------------------------------------------------------------
@@ -90,6 +91,26 @@ NETWORKS: dict[str, tuple[Callable[..., nn.Module], tuple[int, ...], int, int]] 
 # -- measuring -------------------------------------------------------------------------------------------------------
 
 
+Products = dict[str, Callable[[], Any]]
+_ROUND = 0.3  # seconds of products at a time: the first one after a pause is slow, for everybody
+
+
+def timed_products(products: Products, repeats: int) -> Times:
+    """Return the seconds of one product of every candidate, round after round."""
+    slowest = max(max(values) for values in interleaved(products, 1).values())
+    count = max(1, round(_ROUND / slowest)) if repeats > 1 else 1
+
+    def several(product: Callable[[], Any]) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(count):
+                product()
+
+        return run
+
+    times = interleaved({name: several(product) for name, product in products.items()}, repeats)
+    return {name: per(values, count) for name, values in times.items()}
+
+
 def problem(name: str, *, tiny: bool) -> tuple[nn.Module, Tensor, Tensor]:
     make, shape, examples, narrow = NETWORKS[name]
     torch.manual_seed(0)
@@ -116,13 +137,13 @@ def compare(report: Report, name: str, *, tiny: bool, repeats: int) -> None:
         error = float((expected - found).norm() / expected.norm())
         if not error < 1e-4:
             raise RuntimeError(f"{name}: {kind} differs from curvlinops by {error:.1e}")
-    products: dict[str, Callable[[], Any]] = {}
+    products: Products = {}
     for kind in ("Hess", "G"):
         products[f"curvlinops {kind}"] = lambda kind=kind: theirs[kind] @ v
         products[kind] = lambda kind=kind: getattr(curv, kind) @ v
     for kind in ("H", *COMPONENTS):
         products[kind] = lambda kind=kind: getattr(curv, kind) @ v
-    times = interleaved(products, repeats)
+    times = timed_products(products, repeats)
     where = f"{name}, {v.numel():,} parameters, {len(y)} examples"
     report.add_times(where, times, "ms", 1e3)
     for kind, target in zip(("Hess", "G"), TARGETS[name], strict=True):
@@ -140,11 +161,43 @@ def stream(report: Report, name: str, *, tiny: bool, repeats: int) -> None:
     batches = list(zip(x.chunk(4), y.chunk(4), strict=True))
     curv = sdt.Curvature(model, nn.CrossEntropyLoss(), batches, cache="off")
     v = torch.randn(curv.Hess.shape[0])
-    times = interleaved({kind: lambda kind=kind: getattr(curv, kind) @ v for kind in ("G", *COMPONENTS)}, repeats)
+    times = timed_products({kind: lambda kind=kind: getattr(curv, kind) @ v for kind in ("G", *COMPONENTS)}, repeats)
     where = f"{name}, streaming four batches, Jv by {curv._engine.route}"
     report.add_times(where, times, "ms", 1e3)
     for kind in COMPONENTS:
         report.add(where, f"{kind} / G", ratios(times[kind], times["G"]), goal=at_most(1.35))
+
+
+def blocks(report: Report, name: str, *, tiny: bool, repeats: int) -> None:
+    """Report a product with a block of columns, and vmap over vectors on a kept graph, against as many products."""
+    model, x, y = problem(name, tiny=tiny)
+    loss, params = nn.CrossEntropyLoss(), list(model.parameters())
+    batches = list(zip(x.chunk(4), y.chunk(4), strict=True))
+    kept = sdt.Curvature(model, loss, (x, y)).Hess
+    streamed = sdt.Curvature(model, loss, batches, cache="off").Hess
+    V = torch.randn(kept.shape[0], BLOCK)
+    columns = [column.clone() for column in V.T]
+    gradient = torch.autograd.grad(loss(model(x), y), params, create_graph=True)
+    flat = torch.cat([part.flatten() for part in gradient])
+
+    def plain(vectors: Tensor, *, batched: bool) -> None:
+        torch.autograd.grad(flat, params, vectors, retain_graph=True, is_grads_batched=batched)
+
+    times = timed_products(
+        {
+            "block, graphs kept": lambda: kept @ V,
+            "one by one, graphs kept": lambda: [kept @ v for v in columns],
+            "block, streaming": lambda: streamed @ V,
+            "one by one, streaming": lambda: [streamed @ v for v in columns],
+            "vmap over a double backward": lambda: plain(V.T, batched=True),
+            "loop over a double backward": lambda: [plain(v, batched=False) for v in columns],
+        },
+        repeats,
+    )
+    where = f"{name}, Hess, {BLOCK} vectors at a time"
+    report.add_times(where, times, "ms", 1e3)
+    for ours, theirs in zip(list(times)[::2], list(times)[1::2], strict=True):
+        report.add(where, f"{ours} / {theirs}", ratios(times[ours], times[theirs]))
 
 
 def lanczos(report: Report, name: str, *, tiny: bool, num_steps: int) -> None:
@@ -172,7 +225,7 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("networks", nargs="*", default=list(NETWORKS), help=", ".join(NETWORKS))
     parser.add_argument("--steps", type=int, default=128)
-    parser.add_argument("--only", choices=("products", "streaming", "lanczos"))
+    parser.add_argument("--only", choices=("products", "streaming", "blocks", "lanczos"))
     arguments = parser.parse_args()
     report, tiny = Report(__file__, arguments), arguments.tiny
     repeats = 1 if tiny else arguments.repeats
@@ -181,6 +234,8 @@ def main() -> None:
             compare(report, name, tiny=tiny, repeats=repeats)
         if arguments.only in (None, "streaming"):
             stream(report, name, tiny=tiny, repeats=repeats)
+        if arguments.only in (None, "blocks") and name in ("mlp", "cnn"):
+            blocks(report, name, tiny=tiny, repeats=repeats)
         if arguments.only in (None, "lanczos") and name in ("mlp", "vgg11"):
             lanczos(report, name, tiny=tiny, num_steps=4 if tiny else arguments.steps)
     report.write()
