@@ -21,6 +21,7 @@ class SparseMatrix(Operator):
         super().__init__(A.shape[0], vectors_like(np.empty(0, dtype=A.dtype)))
         self.A = A
         self._parts: dict[int, list[_passes.RowsOfMatrix]] = {}
+        self._parts_of: tuple[Any, ...] = ()  # the arrays that they are parts of
 
     def apply(self, x: Array) -> Array:
         if x.size < _fast.IN_THREADS or x.dtype != self.A.dtype or not x.flags.c_contiguous:
@@ -34,7 +35,7 @@ class SparseMatrix(Operator):
     ) -> tuple[Array, Array, Array]:
         if v.size < _fast.IN_THREADS:
             return super().three_term(v, v_prev, terms, squares=squares)
-        w = np.empty_like(v) if out is None else out
+        w = np.empty(v.shape, v.dtype) if out is None else out
         return w, *self._three_term(w, v, v_prev, terms, squares=squares)
 
     @quietly
@@ -49,8 +50,10 @@ class SparseMatrix(Operator):
         )
 
     def _in_parts(self, parts: list[slice]) -> list[_passes.RowsOfMatrix]:
-        """Return parts of the rows as matrices that share the entries of A."""
-        length = parts[0].stop
+        """Return parts of the rows as matrices that share the entries of A, which SciPy may have replaced since."""
+        arrays, length = (self.A.data, self.A.indices, self.A.indptr), parts[0].stop
+        if [id(x) for x in arrays] != [id(x) for x in self._parts_of]:
+            self._parts, self._parts_of = {}, arrays
         if length not in self._parts:
             self._parts[length] = [(rows, _rows(self.A, rows)) for rows in parts]
         return self._parts[length]

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -77,8 +77,10 @@ def host_view(x: Any) -> np.ndarray[Any, Any] | None:
 @cache
 def _load() -> Any:
     try:
+        if importlib.import_module("numba").config.DISABLE_JIT:  # as for debugging
+            return None
         return importlib.import_module("specdens._kernels")
-    except ImportError as error:  # an installation that is broken is no reason not to compute
+    except (ImportError, OSError) as error:  # an installation that is broken is no reason not to compute
         warnings.warn(
             f"numba is installed but cannot be used ({error}); going on without compiled kernels, which is slower. "
             "Repair it, or set SPECDENS_FAST=0 to say so.",
@@ -110,10 +112,18 @@ if hasattr(os, "register_at_fork"):
 
 def in_threads(work: Callable[[], None], count: int) -> None:
     """Call work() in so many threads, of which this is one; a call does what the others have left to do."""
-    others = [_pool().submit(work) for _ in range(1, count)]
+    others = [other for _ in range(1, count) if (other := _begin(work)) is not None]
     try:
         work()
-    finally:  # nobody writes into memory after this, whatever has happened
+    finally:  # nobody writes into memory after this, whatever work() has met
         for other in others:
             if not other.cancel():  # not begun: nothing is left to do
                 other.result()
+
+
+def _begin(work: Callable[[], None]) -> Future[None] | None:
+    """Call work() in another thread, if there can be one: not when the main thread has ended, nor beyond a limit."""
+    try:
+        return _pool().submit(work)
+    except RuntimeError:
+        return None

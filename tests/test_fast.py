@@ -120,6 +120,34 @@ def test_parts_of_a_matrix_share_its_memory():
         np.testing.assert_array_equal(part.toarray(), A.toarray()[rows])
 
 
+@pytest.mark.usefixtures("path")
+def test_a_matrix_that_scipy_changes_in_place_is_multiplied_as_it_is_now():
+    n = 3000
+    A = sp.csr_array((np.ones(2 * n), np.repeat(np.arange(n), 2), np.arange(0, 2 * n + 1, 2)), shape=(n, n))
+    operator, x = sd.as_operator(A), draw(0, (n,), "float64")
+    np.testing.assert_array_equal(operator @ x, 2 * x)
+    A.sum_duplicates()
+    np.testing.assert_array_equal(operator @ x, 2 * x)
+    with pytest.warns(sp.SparseEfficiencyWarning):
+        A[0, 1] = 5.0
+    np.testing.assert_allclose(operator @ x, A @ x, rtol=1e-15)
+    A.data *= 3.0
+    np.testing.assert_allclose(operator @ x, A @ x, rtol=1e-15)
+
+
+@pytest.mark.parametrize("method", [sd.fast_lanczos, partial(sd.kpm, bounds=(-1.1, 1.1))])
+@pytest.mark.usefixtures("path")
+def test_start_vectors_of_another_library_and_layout_are_the_same_run(method):
+    torch = pytest.importorskip("torch")
+    A = sp.diags_array(np.linspace(-1, 1, 4000)).tocsr()
+    probes = draw(0, (4000, 11), "float64")
+    column_major = torch.from_numpy(np.ascontiguousarray(probes.T)).T
+    for check in (True, False):
+        expected, *found = (method(A, probes=x, check=check) for x in (probes, column_major, np.asfortranarray(probes)))
+        for other in found:
+            np.testing.assert_array_equal(other.moments(6), expected.moments(6))
+
+
 @pytest.mark.parametrize("columns", [(), (4,)], ids=str)
 @pytest.mark.usefixtures("path")
 def test_products_with_vectors_of_any_layout_are_those_of_scipy(columns):
@@ -333,6 +361,22 @@ def test_threads_are_made_anew_after_a_fork():
     assert done.stdout.split() == ["0"]
 
 
+@pytest.mark.parametrize("fast", ["0", "1"])
+def test_a_run_in_another_thread_goes_on_when_the_main_thread_has_ended(fast):
+    code = (
+        "import threading, numpy as np, scipy.sparse as sp, specdens as sd\n"
+        "A = sp.diags_array(np.linspace(-1, 1, 2**19)).tocsr()\n"
+        "expected = sd.fast_lanczos(A, num_steps=3).alphas\n"
+        "def later():\n"
+        "    threading.main_thread().join()\n"
+        "    print(np.array_equal(sd.fast_lanczos(A, num_steps=3).alphas, expected))\n"
+        "threading.Thread(target=later).start()\n"
+    )
+    environment = {"OMP_NUM_THREADS": "2", "SPECDENS_FAST": fast, "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == ["True"], done.stderr
+
+
 def test_kernels_know_the_lanes_that_they_are_compiled_with():
     from specdens import _kernels, _lanes
 
@@ -340,8 +384,16 @@ def test_kernels_know_the_lanes_that_they_are_compiled_with():
     assert found == _kernels.LANES, f"set LANES in _kernels.py to {found}: code compiled before is old"
 
 
-def test_a_broken_numba_is_said_and_done_without(monkeypatch):
-    monkeypatch.setitem(sys.modules, "specdens._kernels", None)
+def broken(error):
+    def load(name):
+        raise error
+
+    return load
+
+
+@pytest.mark.parametrize("error", [ImportError("no such symbol"), OSError("no such library")], ids=str)
+def test_a_broken_numba_is_said_and_done_without(error, monkeypatch):
+    monkeypatch.setattr(_fast.importlib, "import_module", broken(error))
     _fast._load.cache_clear()
     x = np.ones(N)
     try:
@@ -352,14 +404,17 @@ def test_a_broken_numba_is_said_and_done_without(monkeypatch):
     assert ww == N
 
 
-@pytest.mark.parametrize(("value", "loaded"), [("0", "False"), ("1", "True")])
-def test_the_environment_switches_the_fast_path(value, loaded):
+@pytest.mark.parametrize(
+    ("name", "value", "loaded"),
+    [("SPECDENS_FAST", "0", "False"), ("SPECDENS_FAST", "1", "True"), ("NUMBA_DISABLE_JIT", "1", "False")],
+)
+def test_the_environment_switches_the_fast_path(name, value, loaded):
     code = (
         "import sys, numpy as np, specdens as sd\n"
         "A = sd.as_operator(lambda x: np.arange(2**18) * x, shape=2**18, dtype='float64')\n"
         "sd.fast_lanczos(A, num_steps=3)\n"
-        "print('numba' in sys.modules)\n"
+        "print('specdens._kernels' in sys.modules)\n"
     )
-    environment = {"SPECDENS_FAST": value, "PATH": ""}
+    environment = {name: value, "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.split() == [loaded]

@@ -32,7 +32,7 @@ def run(code):
 
 @pytest.mark.parametrize("work", ["", "sd.fast_lanczos([[1.0, 0.0], [0.0, 2.0]]).density()"], ids=["import", "use"])
 def test_importing_and_using_specdens_imports_no_optional_library(work):
-    optional = ("torch", "matplotlib", "jax", "sklearn", "cupy", "array_api_strict", "specdens_torch")
+    optional = ("torch", "matplotlib", "jax", "numba", "sklearn", "cupy", "array_api_strict", "specdens_torch")
     loaded = run(f"import sys, specdens as sd; {work or 'pass'}; print(*sorted(sys.modules))").split()
     assert "specdens" in loaded
     assert not set(optional) & set(loaded)

@@ -53,22 +53,30 @@ def check_indices(loader: Any) -> None:
     """Refuse a loader that gives other examples, or the same in another guise, on a second pass; order is free."""
     first, second = ([list(indices) for indices in loader.batch_sampler] for _ in range(2))
     drawn = [sorted(i for batch in batches for i in batch) for batches in (first, second)]
-    if drawn[0] != drawn[1]:
-        _refuse_draws(loader, len(drawn[0]))
+    left_out = len(loader.dataset) - len(drawn[0])  # perhaps by chance the same in both passes
+    if drawn[0] != drawn[1] or (left_out > 0 and _drops_at_random(loader)):
+        _refuse_draws(loader, left_out)
     if first:
         _check_transforms(loader, first[0][:_NUM_EXAMPLES])
 
 
-def _refuse_draws(loader: Any, num_read: int) -> None:
-    sampler = getattr(loader.batch_sampler, "sampler", loader.batch_sampler)
-    left_out = len(loader.dataset) - num_read
-    if isinstance(sampler, RandomSampler) and not sampler.replacement and getattr(loader, "drop_last", False):
+def _sampler(loader: Any) -> Any:
+    return getattr(loader.batch_sampler, "sampler", loader.batch_sampler)
+
+
+def _drops_at_random(loader: Any) -> bool:
+    sampler = _sampler(loader)
+    return isinstance(sampler, RandomSampler) and not sampler.replacement and getattr(loader, "drop_last", False)
+
+
+def _refuse_draws(loader: Any, left_out: int) -> None:
+    if _drops_at_random(loader):
         raise ValueError(
             f"`data` shuffles and has drop_last=True: it leaves out {left_out} of {len(loader.dataset)} examples, "
             f"others in every pass. Set drop_last=False or shuffle=False, {ONCE}."
         )
     raise ValueError(
-        f"`data` draws other examples in every pass ({type(sampler).__name__}): the curvature would be that of "
+        f"`data` draws other examples in every pass ({type(_sampler(loader)).__name__}): the curvature would be that of "
         f"a random data set. Give a loader that reads every example once, {ONCE}."
     )
 
