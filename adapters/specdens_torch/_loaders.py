@@ -76,8 +76,8 @@ def _refuse_draws(loader: Any, left_out: int) -> None:
             f"others in every pass. Set drop_last=False or shuffle=False, {ONCE}."
         )
     raise ValueError(
-        f"`data` draws other examples in every pass ({type(_sampler(loader)).__name__}): the curvature would be that of "
-        f"a random data set. Give a loader that reads every example once, {ONCE}."
+        f"`data` draws other examples in every pass ({type(_sampler(loader)).__name__}): the curvature would be that "
+        f"of a random data set. Give a loader that reads every example once, {ONCE}."
     )
 
 
