@@ -1,23 +1,23 @@
 """Run all benchmarks, one after the other, each in a process of its own; print the table of goals, write one JSON.
 
-``python benchmarks/everything.py`` prints the whole table; ``--json FILE`` keeps the figures, ``--page
-docs/performance.md`` writes them into the page, and ``--read FILE`` does so without running anything.
+``python benchmarks/everything.py`` prints the whole table; ``--json FILE`` keeps the figures, each script's as soon as
+it has run, ``--page docs/performance.md`` writes them into the page, and ``--read FILE`` does so without running
+anything. A script that fails, or has nothing to report on this machine, leaves the figures that the file has of it.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from harness import HEADER, Row, table_line
+from machine import machine
+from page import Result, goal_table, split, write_page
 
 HERE = Path(__file__).parent
 SCRIPTS = (
@@ -32,103 +32,107 @@ SCRIPTS = (
     "growth",
     "import_time",
 )
-LIBRARIES = ("numpy", "scipy", "numba", "torch", "imate", "scikit-primate", "curvlinops-for-pytorch", "kwant")
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 
-def machine() -> dict[str, str]:
-    """Return the processor and the versions of the libraries."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    found = {"processor": f"{model or platform.machine()}, {os.cpu_count()} cores", "python": platform.python_version()}
-    for name in LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
-
-
-def run(script: str, *, tiny: bool) -> dict[str, Any]:
-    """Run one script, which prints as it goes, and return its figures."""
+def run(script: str, *, tiny: bool) -> Result:
+    """Run one script, which prints as it goes, and return its figures, with the day and the machine."""
+    about = {"script": script, "tiny": tiny, "date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine()}
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "figures.json"
         print(f"\n=== {script}", flush=True)
         command = [sys.executable, str(HERE / f"{script}.py"), "--json", str(target)] + ["--tiny"] * tiny
         done = subprocess.run(command, check=False)
         if done.returncode or not target.exists():
-            print(f"{script} has failed")
-            return {"script": script, "failed": True, "rows": []}
-        return dict(json.loads(target.read_text(encoding="utf-8")))
+            print(f"{script} has failed", flush=True)
+            return about | {"failed": True, "rows": []}
+        return about | json.loads(target.read_text(encoding="utf-8"))
 
 
-def rows_of(result: dict[str, Any]) -> list[Row]:
-    return [Row(**row) for row in result["rows"]]
+def read(path: Path) -> dict[str, Result]:
+    """Return the figures of every script in a file; once there was one machine for all of them."""
+    figures = json.loads(path.read_text(encoding="utf-8"))
+    common = {"machine": figures["machine"]} if "machine" in figures else {}
+    return {result["script"]: common | result for result in figures["results"] if result["script"] in SCRIPTS}
 
 
-def goal_table(results: list[dict[str, Any]]) -> str:
-    """Return the one table of all figures that have a goal."""
-    lines = [f"| work {HEADER.splitlines()[0]}", f"|---{HEADER.splitlines()[1]}"]
-    lines += [f"| {row.work} {table_line(row)}" for result in results for row in rows_of(result) if row.goal]
-    lines += [f"| {result['script']} | failed |||||" for result in results if result.get("failed")]
-    return "\n".join(lines)
+def write(path: Path, results: dict[str, Result]) -> None:
+    """Write the figures at once or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps({"results": in_order(results)}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(part, path)
 
 
-def all_tables(results: list[dict[str, Any]]) -> str:
-    """Return every figure, a table for each kind of work."""
-    lines: list[str] = []
-    for result in results:
-        lines += ["", f"### `benchmarks/{result['script']}.py`"]
-        work = ""
-        for row in rows_of(result):
-            if row.work != work:
-                work = row.work
-                lines += ["", f"**{work}**", "", HEADER]
-            lines.append(table_line(row))
-    return "\n".join(lines)
+def in_order(results: dict[str, Result]) -> list[Result]:
+    return [results[script] for script in SCRIPTS if script in results]
 
 
-def page(figures: dict[str, Any]) -> str:
-    """Return what stands between the marks of the page."""
-    about = "; ".join(f"{name} {version}" for name, version in figures["machine"].items())
-    goals, tables = goal_table(figures["results"]), all_tables(figures["results"])
-    return f"\n\nMeasured on: {about}.\n\n## Goals\n\n{goals}\n\n## All figures\n{tables}\n\n"
+def run_all(results: dict[str, Result], arguments: argparse.Namespace) -> list[str]:
+    """Run the scripts, put their figures into `results` and into the file, and return which scripts have failed."""
+    failed = []
+    for script in arguments.scripts or SCRIPTS:
+        result = run(script, tiny=arguments.tiny)
+        if result.get("failed"):
+            failed.append(script)
+        if not result["rows"] and results.get(script, {}).get("rows"):
+            print(f"{script}: the earlier figures stay", flush=True)
+        else:
+            results[script] = result
+        if arguments.json:
+            write(arguments.json, results)
+    return failed
 
 
-def write_page(path: Path, figures: dict[str, Any]) -> None:
-    """Replace what stands between the marks of the page."""
-    before, rest = path.read_text(encoding="utf-8").split(BEGIN)
-    after = rest.split(END)[1]
-    path.write_text(f"{before}{BEGIN}{page(figures)}{END}{after}", encoding="utf-8")
+def known(script: str) -> str:
+    """Return the name of a script (`choices` of argparse do not go with no name at all before Python 3.12)."""
+    if script not in SCRIPTS:
+        raise argparse.ArgumentTypeError(f"{script!r} is none of {', '.join(SCRIPTS)}")
+    return script
 
 
-def main() -> None:
+def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scripts", nargs="*", help=f"which ones; by default {', '.join(SCRIPTS)}")
+    parser.add_argument("scripts", nargs="*", type=known, metavar="script", help=f"by default {', '.join(SCRIPTS)}")
     parser.add_argument("--tiny", action="store_true", help="small problems: checks that everything runs")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the figures; those of other scripts in it stay"
     )
     parser.add_argument("--read", type=Path, metavar="FILE", help="take the figures from a file and run nothing")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the figures into this page")
+    parser.add_argument("--tiny-page", action="store_true", help="even if they are of tiny runs, as CI does in a copy")
+    return parser
+
+
+def earlier(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> dict[str, Result]:
+    """Return the figures that are there; whatever would stop us in the end stops us here, before the first run."""
+    source = arguments.read or arguments.json
+    try:
+        results = read(source) if source and (arguments.read or source.exists()) else {}
+        if arguments.page:
+            split(arguments.page)
+    except (OSError, ValueError, KeyError) as error:
+        parser.error(f"{type(error).__name__}: {error}")
+    if arguments.read and (arguments.scripts or arguments.json or arguments.tiny):
+        parser.error("--read runs nothing and writes no figures: it goes with --page only")
+    if not arguments.read and any(bool(result.get("tiny")) != arguments.tiny for result in results.values()):
+        parser.error(f"{source} has figures of {'full' if arguments.tiny else 'tiny'} runs, which are not to be mixed")
+    tiny = arguments.tiny or any(result.get("tiny") for result in results.values())
+    if arguments.page and tiny and not arguments.tiny_page:
+        parser.error("figures of tiny runs are not for the page (--tiny-page for a page that says so)")
+    return results
+
+
+def main() -> None:
+    parser = options()
     arguments = parser.parse_args()
-    if arguments.read:
-        figures = json.loads(arguments.read.read_text(encoding="utf-8"))
-    else:
-        results = {script: run(script, tiny=arguments.tiny) for script in arguments.scripts or SCRIPTS}
-        if arguments.json and arguments.json.exists():
-            earlier = json.loads(arguments.json.read_text(encoding="utf-8"))["results"]
-            results = {result["script"]: result for result in earlier} | results
-        ordered = sorted(results.values(), key=lambda result: SCRIPTS.index(result["script"]))
-        figures = {"machine": machine(), "results": ordered}
-    print(f"\n{goal_table(figures['results'])}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    results = earlier(parser, arguments)
+    failed = [] if arguments.read else run_all(results, arguments)
+    ordered = in_order(results)
+    print(f"\n{goal_table(ordered)}")
     if arguments.page:
-        write_page(arguments.page, figures)
-    if any(result.get("failed") for result in figures["results"]):
-        sys.exit(1)
+        write_page(arguments.page, ordered)
+    failed += [result["script"] for result in ordered if result.get("failed") and result["script"] not in failed]
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ import argparse
 import importlib
 import json
 import math
+import re
 import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -61,7 +63,18 @@ def peak_bytes() -> int:
     if status.exists():  # of this program alone; ru_maxrss begins with that of the process that started it
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def available_bytes() -> float:
+    """Return the memory that a run may take: what is free, within the limit of a container; infinite if unknown."""
+    sizes = [math.inf]
+    if (info := Path("/proc/meminfo")).exists():
+        lines = [line.split() for line in info.read_text().splitlines() if line.startswith("MemAvailable:")]
+        sizes += [1024 * int(words[1]) for words in lines]
+    if (limit := Path("/sys/fs/cgroup/memory.max")).exists() and (text := limit.read_text().strip()).isdigit():
+        sizes.append(int(text))
+    return min(sizes)
 
 
 def peer(name: str) -> ModuleType | None:
@@ -151,7 +164,7 @@ class Report:
 
     def __init__(self, script: str, arguments: argparse.Namespace) -> None:
         self.script, self.rows = Path(script).stem, list[Row]()
-        self.tiny, self.path = arguments.tiny, arguments.json
+        self.tiny, self.path, self.skipped = arguments.tiny, arguments.json, ""
 
     def add(
         self, work: str, what: str, values: float | Sequence[float], unit: str = "", goal: Goal | None = None
@@ -171,10 +184,16 @@ class Report:
         for name, values in times.items():
             self.add(work, name, [factor * value for value in values], unit)
 
+    def skip(self, why: str) -> None:
+        """Say why there are no figures."""
+        self.skipped = f"skipped: {why}"
+        print(self.skipped, flush=True)
+
     def write(self) -> None:
         """Write the rows as JSON, if that was asked for."""
         if self.path:
             content = {"script": self.script, "tiny": self.tiny, "rows": [asdict(row) for row in self.rows]}
+            content |= {"skipped": self.skipped} if self.skipped else {}
             Path(self.path).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -182,11 +201,20 @@ HEADER = "| what | median | min … max | goal | met |\n|---|---|---|---|---|"
 
 
 def table_line(row: Row) -> str:
-    """Return a row of the table in Markdown."""
-    median, low, high = (f"{value:.3g}" for value in (row.median, row.low, row.high))
+    """Return a row of the table in Markdown; a goal between the least and the largest is not decided."""
+    bounds = [float(bound) for bound in re.findall(r"-?[\d.]+(?:e[+-]?\d+)?", row.goal)]
+    median, low, high = (digits(value, bounds) for value in (row.median, row.low, row.high))
     met = "" if row.met is None else "yes" if row.met else "**no**"
+    if met and row.low < row.high and any(row.low <= bound <= row.high for bound in bounds):
+        met += ", within the spread"
     spread = "" if row.low == row.high else f"{low} … {high}"
     return f"| {row.what} | {f'{median} {row.unit}'.strip()} | {spread} | {row.goal} | {met} |"
+
+
+def digits(value: float, bounds: Sequence[float]) -> str:
+    """Return three digits, or four where three would be those of a bound."""
+    short = f"{value:.3g}"
+    return f"{value:.4g}" if any(short == f"{bound:.3g}" for bound in bounds) else short
 
 
 def options(doc: str | None, *, repeats: int = 7) -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ import multiprocessing
 from typing import Any
 
 import numpy as np
-from harness import peak_bytes
+from harness import peak_bytes, peer
 
 
 def laplacian(x: Any) -> Any:
@@ -42,7 +42,7 @@ def measure_lanczos(library: str, n: int, block: int, num_steps: int, results: A
     measure = sd.fast_lanczos(A, num_steps=num_steps, num_probes=block, block_size=block)
     vectors = (peak_bytes() - before) / (4 * n * block)
     exact = 6 - 2 / n  # tr A²/n
-    results.put((vectors, abs(measure.moments(3)[2] / exact - 1) / np.sqrt(measure.sampling_variance * 34 / 36)))
+    results.send((vectors, abs(measure.moments(3)[2] / exact - 1) / np.sqrt(measure.sampling_variance * 34 / 36)))
 
 
 def measure_products(library: str, n: int, block: int, results: Any) -> None:
@@ -54,18 +54,23 @@ def measure_products(library: str, n: int, block: int, results: Any) -> None:
     x = xp.full(shape, 0.1, dtype=xp.float32)
     vectors = vectors_like(x)
     exact = float(np.float32(0.1)) * np.sqrt(n)
-    results.put(float(np.max(np.abs(np.atleast_1d(vectors.to_host(vectors.norm(x))) / exact - 1))))
+    results.send(float(np.max(np.abs(np.atleast_1d(vectors.to_host(vectors.norm(x))) / exact - 1))))
 
 
 def in_process(target: Any, *args: Any) -> Any:
-    """Return what `target` puts into its queue, run in a fresh process."""
+    """Return what `target` sends, run in a fresh process, or raise if that ends without a word."""
     context = multiprocessing.get_context("spawn")
-    results = context.Queue()
-    process = context.Process(target=target, args=(*args, results))
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=target, args=(*args, sender))
     process.start()
-    value = results.get()
-    process.join()
-    return value
+    sender.close()  # the process has the only other end: when it dies, there is nothing to wait for
+    try:
+        return receiver.recv()
+    except EOFError:
+        process.join()
+        raise RuntimeError(f"{target.__name__}: the process has ended with exit code {process.exitcode}") from None
+    finally:
+        process.join()
 
 
 def main() -> None:
@@ -79,6 +84,8 @@ def main() -> None:
     print(f"| n = {n:.0e}, float32 | peak, in vectors per probe | tr A²/n, in standard errors | error of a norm |")
     print("|---|---|---|---|")
     for library in ("numpy", "torch"):
+        if peer(library) is None:
+            continue
         for block in (1, 4):
             size = n if block == 1 else n // 4
             vectors, moment = in_process(measure_lanczos, library, size, block, args.num_steps)

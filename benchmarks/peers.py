@@ -6,16 +6,18 @@ runs only, such runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import scipy.linalg.blas
 import scipy.sparse.linalg
+from harness import peer
+
+from specdens._fast import num_threads
 
 Work = Callable[[], object]
-NUM_THREADS = 2
 
 
 def start(n: int, dtype: Any, num_probes: int = 1) -> Any:
@@ -23,6 +25,28 @@ def start(n: int, dtype: Any, num_probes: int = 1) -> Any:
     x = np.random.default_rng(0).standard_normal((n, num_probes)).astype(dtype)
     x /= np.linalg.norm(x, axis=0)
     return x[:, 0].copy() if num_probes == 1 else x
+
+
+def one_blas_thread(work: Work) -> Work | None:
+    """Return the same work with BLAS limited to one thread, or None without threadpoolctl.
+
+    The libraries are looked up here, once; the limit is set and lifted once for each call.
+    """
+    if (threadpoolctl := peer("threadpoolctl")) is None:
+        return None
+    controller = threadpoolctl.ThreadpoolController()
+
+    def limited() -> None:
+        with controller.limit(limits=1, user_api="blas"):
+            work()
+
+    return limited
+
+
+def in_threads(runs: Sequence[Work]) -> Work | None:
+    """Return a function that makes all runs at once, each in a thread of Python, with BLAS limited to one thread."""
+    threads = ThreadPoolExecutor(len(runs))
+    return one_blas_thread(lambda: list(threads.map(lambda run: run(), runs)))
 
 
 def textbook_steps(product: Callable[[Any], Any], n: int, dtype: Any, num_steps: int) -> Work:
@@ -114,7 +138,7 @@ def primate_runs(primate_lanczos: Any, A: Any, num_probes: int, num_steps: int) 
         if num_probes == 1:
             run(0)
         else:
-            with ThreadPoolExecutor(NUM_THREADS) as threads:
+            with ThreadPoolExecutor(num_threads()) as threads:
                 list(threads.map(run, range(num_probes)))
 
     return runs
@@ -126,7 +150,7 @@ def imate_run(imate: Any, A: Any, num_probes: int, num_steps: int) -> Work:
     def run() -> None:
         imate.trace(
             A, p=1.0, method="slq", min_num_samples=num_probes, max_num_samples=num_probes, error_rtol=1e-30,
-            lanczos_degree=num_steps, lanczos_tol=0.0, orthogonalize=0, num_threads=NUM_THREADS, seed=0,
+            lanczos_degree=num_steps, lanczos_tol=0.0, orthogonalize=0, num_threads=num_threads(), seed=0,
         )  # fmt: skip
 
     return run

@@ -3,33 +3,32 @@
     python benchmarks/top_eigenpairs.py [--tiny] [--goals] [--repeats N] [--json FILE]
 
 Both get the matrix itself, or the same function, with the same rank and tolerance. ARPACK runs with its default basis
-size (ncv) and with the one that was fastest in two rounds; its start vector is made beforehand, ours is in our time.
+size (ncv) and as it was fastest in two rounds: with other sizes, and with all threads of BLAS or with one, as these
+threads compete with torch's within a call. Its start vector is made beforehand, ours is in our time.
 ARPACK does not look for further copies of multiple eigenvalues, so `trial=False` is the like-for-like figure; "wrong
 values" counts those that are off by more than the tolerance, where the spectrum is known. Subspace iteration, the
-paper's method, stops after 128 iterations ("at least"), converged or not. Between two runs there is a pause: threads of
-BLAS go on spinning for a tenth of a second.
+paper's method, stops after 128 iterations ("at least"), converged or not. Problems of networks need torch and
+scikit-learn.
 """
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
-from harness import Report, Times, at_most, fastest, options, ratios
+from harness import Report, at_most, fastest, interleaved, options, peer, ratios
 from numpy.typing import NDArray
+from peers import Work, one_blas_thread
 
 from specdens import as_operator, subspace_iteration, top_eigenpairs
 from specdens._eigenpairs import preference
 
 Floats = NDArray[np.float64]
 _ARPACK = {"magnitude": "LM", "largest": "LA", "smallest": "SA", "both": "BE"}
-_PAUSE = 0.2  # seconds
 
 
 @dataclass(frozen=True)
@@ -165,18 +164,6 @@ def ours(problem: Problem, *, trial: bool = True) -> Any:
     return top_eigenpairs(problem.ours, rank=problem.rank, which=problem.which, tol=problem.tol, trial=trial)
 
 
-def with_pauses(work: dict[str, Callable[[], object]], repeats: int) -> Times:
-    """Return the seconds of every candidate, round after round; the first round warms up and does not count."""
-    times: Times = {name: [] for name in work}
-    for round_ in range(repeats + 1):
-        for name in list(work)[:: 1 if round_ % 2 else -1]:
-            time.sleep(_PAUSE if repeats > 1 else 0.0)
-            started = time.perf_counter()
-            work[name]()
-            times[name].append(time.perf_counter() - started)
-    return {name: values[1:] for name, values in times.items()}
-
-
 # -- figures ---------------------------------------------------------------------------------------------------------
 
 
@@ -193,36 +180,49 @@ def num_wrong(problem: Problem, spectrum: Floats, values: Floats) -> int:
     return int(np.sum(np.abs(np.sort(values) - exact) > problem.tol * np.abs(exact)))
 
 
+def rivals_of(problem: Problem) -> dict[str, tuple[Work, int | None]]:
+    """Return ARPACK with every size of its basis, with BLAS's threads and with one, and that size."""
+    sizes = {"default ncv": None} | {f"ncv={ncv}": ncv for ncv in (25, 30, 40)}
+    found: dict[str, tuple[Work, int | None]] = {}
+    for name, ncv in sizes.items():
+        found[name] = (lambda ncv=ncv: arpack(problem, problem.theirs, ncv)), ncv
+        if (limited := one_blas_thread(found[name][0])) is not None:
+            found[f"{name}, one BLAS thread"] = limited, ncv
+    return found
+
+
 def compare(report: Report, problem: Problem, repeats: int) -> None:
     """Report one problem."""
-    sizes = {"default ncv": None} | {f"ncv={ncv}": ncv for ncv in (25, 30, 40)}
-    every = {name: lambda ncv=ncv: arpack(problem, problem.theirs, ncv) for name, ncv in sizes.items()}
-    best = fastest(with_pauses(every, min(2, repeats)))
-    chosen = {name: sizes[name] for name in dict.fromkeys(("default ncv", best))}
-    rivals = {name: every[name] for name in chosen}
-    work = {"ours": lambda: ours(problem), "without trial": lambda: ours(problem, trial=False)} | rivals
-    times = with_pauses(work, repeats)
+    every = rivals_of(problem)
+    best = fastest(interleaved({name: work for name, (work, _) in every.items()}, min(2, repeats)))
+    rivals = {name: every[name] for name in dict.fromkeys(("default ncv", best))}
+    work: dict[str, Work] = {"ours": lambda: ours(problem), "without trial": lambda: ours(problem, trial=False)}
+    times = interleaved(work | {f"ARPACK, {name}": rival for name, (rival, _) in rivals.items()}, repeats)
     pairs, short = ours(problem), ours(problem, trial=False)
     goals = (at_most(1.3), at_most(1.0)) if problem.has_goal else (None, None)
-    for name, ncv in chosen.items():
-        products = arpack_products(problem, ncv)
+    for name, (_, ncv) in rivals.items():
+        products, theirs = arpack_products(problem, ncv), times[f"ARPACK, {name}"]
         against = f"ARPACK, {name} ({products} products)"
         report.add(problem.name, f"products / {against}", pairs.num_products / products, goal=goals[0])
-        report.add(problem.name, f"time / {against}", ratios(times["ours"], times[name]), goal=goals[1])
+        report.add(problem.name, f"time / {against}", ratios(times["ours"], theirs), goal=goals[1])
         without = f"without trial ({short.num_products} products), time / ARPACK, {name}"
-        report.add(problem.name, without, ratios(times["without trial"], times[name]))
+        report.add(problem.name, without, ratios(times["without trial"], theirs))
     report.add_times(problem.name, times, "ms", 1e3)
-    theirs = arpack(problem, problem.theirs, sizes[fastest({name: times[name] for name in rivals})])
+    quickest = fastest({name: times[f"ARPACK, {name}"] for name in rivals})
+    theirs = arpack(problem, problem.theirs, rivals[quickest][1])
     found = {"ours": (pairs.values, pairs.vectors), "without trial": (short.values, short.vectors), "ARPACK": theirs}
     check(report, problem, found)
     if problem.which == "magnitude":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            slow = subspace_iteration(problem.ours, rank=problem.rank, tol=problem.tol)
-        least = "" if slow.converged.all() else ", at least"
-        report.add(
-            problem.name, f"products of subspace iteration / ours{least}", slow.num_products / pairs.num_products
-        )
+        compare_subspace(report, problem, pairs.num_products)
+
+
+def compare_subspace(report: Report, problem: Problem, num_products: int) -> None:
+    """Report how many times our products subspace iteration makes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        slow = subspace_iteration(problem.ours, rank=problem.rank, tol=problem.tol)
+    least = "" if slow.converged.all() else ", at least"
+    report.add(problem.name, f"products of subspace iteration / ours{least}", slow.num_products / num_products)
 
 
 def check(report: Report, problem: Problem, found: dict[str, tuple[Floats, Any]]) -> None:
@@ -241,8 +241,9 @@ def main() -> None:
     n, m, size = (10_000, 20, 200) if tiny else (1_000_000, 40, 800)
     report = Report(__file__, arguments)
     compare(report, planted(n, np.linspace(2, 20, 10), 1e-6, has_goal=True), repeats)
-    compare(report, plain_hessian(*((100, 16) if tiny else (500, 32))), repeats)
-    compare(report, adapter_hessian(*((100, 16) if tiny else (300, 300))), repeats)
+    if None not in (peer("torch"), peer("sklearn.datasets")):
+        compare(report, plain_hessian(*((100, 16) if tiny else (500, 32))), repeats)
+        compare(report, adapter_hessian(*((100, 16) if tiny else (300, 300))), repeats)
     if not arguments.goals:
         compare(report, planted(n, np.linspace(2, 20, 10), 1e-3), repeats)
         compare(report, planted(n // 10, np.linspace(1.2, 2, 10), 1e-6), repeats)

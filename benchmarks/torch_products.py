@@ -11,7 +11,8 @@ from typing import Any
 
 import specdens_torch as sdt
 import torch
-from harness import Report, Times, at_least, at_most, interleaved, options, per, ratios
+from harness import Report, Times, at_least, at_most, interleaved, options, peer, per, ratios
+from networks import NETWORKS
 from torch import Tensor, nn
 
 import specdens as sd
@@ -19,73 +20,13 @@ import specdens as sd
 TARGETS = {"mlp": (0.45, 0.45), "cnn": (0.60, 0.70), "vgg11": (0.55, 0.80), "resnet18": (0.65, 0.75)}
 COMPONENTS = ("A1", "A2", "B1", "B2")
 BLOCK = 4
-
-
-# -- the networks of the paper, and two small ones ---------------------------------------------------------------
-
-
-def mlp(width: int = 256) -> nn.Module:
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(784, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10)
-    )
-
-
-def cnn(width: int = 32) -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(1, width, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(width, 2 * width, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(2 * width * 49, 4 * width), nn.ReLU(), nn.Linear(4 * width, 10),
-    )  # fmt: skip
-
-
-def vgg11(width: int = 64) -> nn.Module:
-    """Return VGG11 with batch norm after every convolution and in place of dropout: 28,157,706 parameters."""
-    layers: list[nn.Module] = []
-    channels = 3
-    for out in (1, 0, 2, 0, 4, 4, 0, 8, 8, 0, 8, 8, 0):
-        if out == 0:
-            layers.append(nn.MaxPool2d(2))
-        else:
-            layers += [nn.Conv2d(channels, out * width, 3, padding=1), nn.BatchNorm2d(out * width), nn.ReLU()]
-            channels = out * width
-    layers.append(nn.Flatten())
-    for _ in range(2):
-        layers += [nn.Linear(channels, 64 * width, bias=False), nn.BatchNorm1d(64 * width), nn.ReLU()]
-        channels = 64 * width
-    return nn.Sequential(*layers, nn.Linear(channels, 10))
-
-
-class Block(nn.Module):
-    def __init__(self, channels: int, out: int, stride: int) -> None:
-        super().__init__()
-        self.main = nn.Sequential(
-            nn.Conv2d(channels, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU(),
-            nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out),
-        )  # fmt: skip
-        self.short: nn.Module = nn.Identity()
-        if stride != 1 or channels != out:
-            self.short = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(self.main(x) + self.short(x))
-
-
-def resnet18(width: int = 64) -> nn.Module:
-    """Return ResNet18 with a 3×3 stem and no max-pool: 11,173,962 parameters."""
-    layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
-    channels = width
-    for out, stride in ((1, 1), (1, 1), (2, 2), (2, 1), (4, 2), (4, 1), (8, 2), (8, 1)):
-        layers.append(Block(channels, out * width, stride))
-        channels = out * width
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10))
-
-
-NETWORKS: dict[str, tuple[Callable[..., nn.Module], tuple[int, ...], int, int]] = {
-    "mlp": (mlp, (1, 28, 28), 1024, 16),
-    "cnn": (cnn, (1, 28, 28), 512, 4),
-    "vgg11": (vgg11, (3, 32, 32), 64, 2),
-    "resnet18": (resnet18, (3, 32, 32), 64, 2),
-}
+BLOCK_RATIOS = (
+    ("block, graphs kept", "one by one, graphs kept", ""),
+    ("block, streaming", "one by one, streaming", ""),
+    ("vmap over a double backward", "loop over a double backward", ""),
+    ("block, graphs kept", "curvlinops, block", "curvlinops"),
+    ("block, streaming", "curvlinops, block over four batches", "curvlinops"),
+)
 
 
 # -- measuring -------------------------------------------------------------------------------------------------------
@@ -119,27 +60,35 @@ def problem(name: str, *, tiny: bool) -> tuple[nn.Module, Tensor, Tensor]:
     return model.eval(), torch.randn(n, *shape), torch.arange(n) % 10
 
 
-def compare(report: Report, name: str, *, tiny: bool, repeats: int) -> None:
-    """Report the ratios for one network."""
-    from curvlinops import GGNLinearOperator, HessianLinearOperator
-
-    model, x, y = problem(name, tiny=tiny)
+def curvlinops_of(model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+    """Return the operators of curvlinops, or none if it is not there."""
+    if (curvlinops := peer("curvlinops")) is None:
+        return {}
+    kinds = {"Hess": curvlinops.HessianLinearOperator, "G": curvlinops.GGNLinearOperator}
     loss, params = nn.CrossEntropyLoss(), list(model.parameters())
-    theirs = {
-        kind: operator(model, loss, params, [(x, y)], check_deterministic=False)
-        for kind, operator in (("Hess", HessianLinearOperator), ("G", GGNLinearOperator))
-    }
-    curv = sdt.Curvature(model, loss, (x, y))
-    v = torch.randn(curv.Hess.shape[0])
-    v /= v.norm()
+    return {kind: make(model, loss, params, batches, check_deterministic=False) for kind, make in kinds.items()}
+
+
+def agree(name: str, curv: sdt.Curvature, theirs: dict[str, Any], v: Tensor) -> None:
+    """Raise if a product differs from that of curvlinops."""
     for kind, operator in theirs.items():
         expected, found = operator @ v, getattr(curv, kind) @ v
         error = float((expected - found).norm() / expected.norm())
         if not error < 1e-4:
             raise RuntimeError(f"{name}: {kind} differs from curvlinops by {error:.1e}")
+
+
+def compare(report: Report, name: str, *, tiny: bool, repeats: int) -> None:
+    """Report the ratios for one network."""
+    model, x, y = problem(name, tiny=tiny)
+    curv, theirs = sdt.Curvature(model, nn.CrossEntropyLoss(), (x, y)), curvlinops_of(model, [(x, y)])
+    v = torch.randn(curv.Hess.shape[0])
+    v /= v.norm()
+    agree(name, curv, theirs, v)
     products: Products = {}
     for kind in ("Hess", "G"):
-        products[f"curvlinops {kind}"] = lambda kind=kind: theirs[kind] @ v
+        if kind in theirs:
+            products[f"curvlinops {kind}"] = lambda kind=kind: theirs[kind] @ v
         products[kind] = lambda kind=kind: getattr(curv, kind) @ v
     for kind in ("H", *COMPONENTS):
         products[kind] = lambda kind=kind: getattr(curv, kind) @ v
@@ -147,30 +96,37 @@ def compare(report: Report, name: str, *, tiny: bool, repeats: int) -> None:
     where = f"{name}, {v.numel():,} parameters, {len(y)} examples"
     report.add_times(where, times, "ms", 1e3)
     for kind, target in zip(("Hess", "G"), TARGETS[name], strict=True):
-        report.add(
-            where, f"{kind} / curvlinops", ratios(times[kind], times[f"curvlinops {kind}"]), goal=at_most(target)
-        )
+        if kind in theirs:
+            ratio = ratios(times[kind], times[f"curvlinops {kind}"])
+            report.add(where, f"{kind} / curvlinops", ratio, goal=at_most(target))
     report.add(where, "H / Hess", ratios(times["H"], times["Hess"]), goal=at_most(1.05))
     for kind in COMPONENTS:
         report.add(where, f"{kind} / G, graphs kept", ratios(times[kind], times["G"]), goal=at_most(1.15))
 
 
 def stream(report: Report, name: str, *, tiny: bool, repeats: int) -> None:
-    """Report the ratio of a component to G where no graph is kept, over four batches."""
+    """Report the ratio of a component to G, and to curvlinops, where no graph is kept, over four batches."""
     model, x, y = problem(name, tiny=tiny)
     batches = list(zip(x.chunk(4), y.chunk(4), strict=True))
     curv = sdt.Curvature(model, nn.CrossEntropyLoss(), batches, cache="off")
+    theirs = curvlinops_of(model, batches)
     v = torch.randn(curv.Hess.shape[0])
-    times = timed_products({kind: lambda kind=kind: getattr(curv, kind) @ v for kind in ("G", *COMPONENTS)}, repeats)
+    v /= v.norm()
+    agree(name, curv, theirs, v)
+    products: Products = {f"curvlinops {kind}": lambda kind=kind: theirs[kind] @ v for kind in theirs}
+    for kind in ("Hess", "G", *COMPONENTS):
+        products[kind] = lambda kind=kind: getattr(curv, kind) @ v
+    times = timed_products(products, repeats)
     where = f"{name}, streaming four batches, Jv by {curv._engine.route}"
     report.add_times(where, times, "ms", 1e3)
     for kind in COMPONENTS:
         report.add(where, f"{kind} / G", ratios(times[kind], times["G"]), goal=at_most(1.35))
+    for kind in theirs:
+        report.add(where, f"{kind}, streaming / curvlinops", ratios(times[kind], times[f"curvlinops {kind}"]))
 
 
-def blocks(report: Report, name: str, *, tiny: bool, repeats: int) -> None:
-    """Report a product with a block of columns, and vmap over vectors on a kept graph, against as many products."""
-    model, x, y = problem(name, tiny=tiny)
+def block_products(model: nn.Module, x: Tensor, y: Tensor) -> Products:
+    """Return products with several vectors: ours and curvlinops' with a block, ours one by one, and plain torch's."""
     loss, params = nn.CrossEntropyLoss(), list(model.parameters())
     batches = list(zip(x.chunk(4), y.chunk(4), strict=True))
     kept = sdt.Curvature(model, loss, (x, y)).Hess
@@ -183,21 +139,29 @@ def blocks(report: Report, name: str, *, tiny: bool, repeats: int) -> None:
     def plain(vectors: Tensor, *, batched: bool) -> None:
         torch.autograd.grad(flat, params, vectors, retain_graph=True, is_grads_batched=batched)
 
-    times = timed_products(
-        {
-            "block, graphs kept": lambda: kept @ V,
-            "one by one, graphs kept": lambda: [kept @ v for v in columns],
-            "block, streaming": lambda: streamed @ V,
-            "one by one, streaming": lambda: [streamed @ v for v in columns],
-            "vmap over a double backward": lambda: plain(V.T, batched=True),
-            "loop over a double backward": lambda: [plain(v, batched=False) for v in columns],
-        },
-        repeats,
-    )
+    products: Products = {
+        "block, graphs kept": lambda: kept @ V,
+        "one by one, graphs kept": lambda: [kept @ v for v in columns],
+        "block, streaming": lambda: streamed @ V,
+        "one by one, streaming": lambda: [streamed @ v for v in columns],
+        "vmap over a double backward": lambda: plain(V.T, batched=True),
+        "loop over a double backward": lambda: [plain(v, batched=False) for v in columns],
+    }
+    if theirs := curvlinops_of(model, [(x, y)]):
+        in_batches = curvlinops_of(model, batches)["Hess"]
+        products["curvlinops, block"] = lambda: theirs["Hess"] @ V
+        products["curvlinops, block over four batches"] = lambda: in_batches @ V
+    return products
+
+
+def blocks(report: Report, name: str, *, tiny: bool, repeats: int) -> None:
+    """Report a product with a block of columns, and vmap over vectors on a kept graph, against as many products."""
+    times = timed_products(block_products(*problem(name, tiny=tiny)), repeats)
     where = f"{name}, Hess, {BLOCK} vectors at a time"
     report.add_times(where, times, "ms", 1e3)
-    for ours, theirs in zip(list(times)[::2], list(times)[1::2], strict=True):
-        report.add(where, f"{ours} / {theirs}", ratios(times[ours], times[theirs]))
+    for ours, theirs, short in BLOCK_RATIOS:
+        if theirs in times:
+            report.add(where, f"{ours} / {short or theirs}", ratios(times[ours], times[theirs]))
 
 
 def lanczos(report: Report, name: str, *, tiny: bool, num_steps: int) -> None:

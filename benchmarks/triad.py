@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from harness import Report, fastest, interleaved, options, peer, per
 
-NUM_THREADS = 2
+from specdens._fast import num_threads
 
 
 class Triad:
@@ -38,7 +38,8 @@ class Triad:
     def _numpy(self) -> Callable[[], object]:
         """Return the triad in chunks that stay in a core's cache between its two operations."""
         a, b, c, size = self.a, self.b, self.c, 2**14
-        threads = ThreadPoolExecutor(NUM_THREADS)
+        count = num_threads()
+        threads = ThreadPoolExecutor(count)
 
         def part(bounds: tuple[int, int]) -> None:
             for first in range(*bounds, size):
@@ -46,8 +47,8 @@ class Triad:
                 np.multiply(c[rows], 3.0, out=a[rows])
                 np.add(a[rows], b[rows], out=a[rows])
 
-        middle = a.size // 2
-        return lambda: list(threads.map(part, [(0, middle), (middle, a.size)]))
+        parts = [(i * a.size // count, (i + 1) * a.size // count) for i in range(count)]
+        return lambda: list(threads.map(part, parts))
 
 
 def main() -> None:
