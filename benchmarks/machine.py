@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 from pathlib import Path
@@ -63,13 +65,14 @@ def version(library: str) -> str:
     """Return the version of a library, or that it is not there."""
     try:
         return importlib.metadata.version(library)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+    except importlib.metadata.PackageNotFoundError:  # perhaps built from its source and not by pip
+        module = importlib.import_module(library) if importlib.util.find_spec(library) else None
+        return str(getattr(module, "__version__", "not installed"))
 
 
 def machine() -> dict[str, str]:
     """Return everything that is known, without names of hosts or folders."""
     found = {"processor": processor(), "caches": caches(), "memory": memory(), "threads used": str(num_threads())}
-    found |= {"system": f"{platform.system()} {platform.release()}", "python": platform.python_version()}
+    found |= {"system": platform.system(), "python": platform.python_version()}
     found |= {library: version(library) for library in LIBRARIES} | {"BLAS of NumPy": blas()}
     return {name: value for name, value in found.items() if value}

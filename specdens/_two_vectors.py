@@ -15,7 +15,14 @@ from specdens._vectors import Array
 
 @dataclass(kw_only=True)
 class TwoVectors:
-    """The vectors of a recurrence for a block of probes: columns of (n, k) blocks, or of shape (n,) for one probe."""
+    """The vectors of a recurrence for a block of probes: columns of (n, k) blocks, or of shape (n,) for one probe.
+
+    An operator that fills given memory writes the next vector
+
+    - over v_prev, where nobody needs that any more: two vectors in all;
+    - into the memory of the vector before v_prev, kept as a spare, where v_prev must last: three;
+    - into new memory, as other operators always do, where another recurrence shares v_prev.
+    """
 
     v: Array
     v_prev: Array | None = None
