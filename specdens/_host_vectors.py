@@ -18,9 +18,11 @@ class HostVectors(Vectors):
     def __init__(self, like: Array) -> None:
         super().__init__(like)
         self._is_numpy = aac.is_numpy_array(like)
+        self._wide_name = dtype_name(self.wide)
 
     def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
-        array = np.array(values, dtype=self.name if dtype is None else dtype_name(dtype), order="C")
+        name = self.name if dtype is None else self._wide_name if dtype is self.wide else dtype_name(dtype)
+        array = np.array(values, dtype=name, order="C")
         return array if self._is_numpy else self.xp.from_numpy(array)
 
     def to_host(self, x: Array) -> NDArray[Any]:

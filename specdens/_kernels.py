@@ -114,7 +114,8 @@ def three_term(w: Any, v: Any, z: Any, terms: Terms, *, matrix: Any = None) -> t
     arrays = [_view(x) for x in (w, v, v if z is None else z)]
     columns = w.shape[1:]
     k = columns[0] if columns else 1
-    as_eight = matrix is None and k == 1  # so that neighbours in a single column stand side by side, too
+    # neighbours in a single column stand side by side, too: 19 entries are two rows of eight, and three entries
+    as_eight = matrix is None and k == 1
     sums = _pass(arrays, 8, terms).sum(axis=1) if as_eight else _pass(arrays, k, terms, matrix)
     vw, ww = sums.reshape(2, *columns)
     return vw, ww.real

@@ -88,8 +88,8 @@ class Recurrence(TwoVectors):
     def _likely_scale(self, A: Operator, beta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a g that makes the next vectors about unit, if β changes little: as the vectors' dtype has it."""
         g = 1.0 / np.where(beta > 0, beta * self.norms[0], 1.0)
-        narrow = np.empty(0, A.vectors.name).real.dtype
-        return np.clip(g, np.finfo(narrow).tiny, np.finfo(narrow).max).astype(narrow).astype(np.float64)
+        smallest, largest, narrow = A.vectors.range
+        return np.minimum(np.maximum(g, smallest), largest).astype(narrow).astype(np.float64)
 
     def _next_vector(self, A: Operator, v: Array, w: Array, vw: Array, g: NDArray[np.float64]) -> tuple[Array, Array]:
         """Turn w into g (w − α v); return it, and α and its squared length as one array on the device."""

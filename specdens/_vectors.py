@@ -60,7 +60,9 @@ class Vectors:
         self.dtype = like.dtype
         self.name = dtype_name(like.dtype)
         self.is_complex = self.name.startswith("complex")
-        self.eps = float(np.finfo(self.name).eps)
+        limits = np.finfo(self.name)
+        self.eps = float(limits.eps)
+        self.range = (float(limits.tiny), float(limits.max), limits.dtype)  # of real numbers in that precision
         self.itemsize = np.dtype(self.name).itemsize
         self.wide = self.xp.complex128 if self.is_complex else self.xp.float64
         self._chunk = _NUMPY_CHUNK if aac.is_numpy_array(like) else _DEVICE_CHUNK
