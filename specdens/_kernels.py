@@ -23,7 +23,7 @@ from specdens._vectors import Terms
 LANES = "b111843342800c54"
 """The hash of `_lanes.py`: to see whether compiled code on the disk is old, numba looks at this file alone."""
 
-CHUNK = 2**12
+CHUNK = 2**14
 """Elements that are worked on at a time: they stay in the cache, and their sum is accurate."""
 _FEWEST_ROWS = 2**8  # so that the sums of wide blocks stay small beside them
 SHARE = 2**18  # of a thread, in elements of vectors and of products: less is done before it has woken up
