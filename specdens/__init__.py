@@ -1,32 +1,50 @@
 """specdens: the density of the eigenvalues of anything that can multiply a vector."""
 
-from specdens import analysis
-from specdens._as_operator import as_operator
-from specdens._atoms import Atoms
-from specdens._bounds import Interval, Normalized, normalize, spectral_bounds
-from specdens._chebyshev_moments import ChebyshevMoments
-from specdens._check import OperatorReport, check_operator
-from specdens._combine import Combination, Counted, Projected
-from specdens._deflation import Deflated, deflate
-from specdens._density import Density
-from specdens._eigenpairs import EigenPairs
-from specdens._errors import SpecdensWarning
-from specdens._fast_lanczos import extend, fast_lanczos
-from specdens._files import load, save
-from specdens._kpm import kpm
-from specdens._measure import Convergence, SpectralMeasure
-from specdens._monitor import Monitor, Progress
-from specdens._operators import LinearOperator, Operator
-from specdens._plot_loglog import plot_loglog
-from specdens._plot_many import plot_densities, plot_grid
-from specdens._readings import Estimate
-from specdens._slow_lanczos import slow_lanczos
+from specdens import adapters, analysis
+from specdens._density.density import Density
+from specdens._distributions.atoms import Atoms
+from specdens._distributions.cdf import Cdf
+from specdens._distributions.interval import Interval
+from specdens._eigenpairs.result import EigenPairs
+from specdens._eigenpairs.subspace_iteration import subspace_iteration
+from specdens._eigenpairs.top import top_eigenpairs
+from specdens._exceptions import SpecdensWarning
+from specdens._kpm.kpm import kpm
+from specdens._lanczos.bounds import normalize, spectral_bounds
+from specdens._lanczos.fast import extend, fast_lanczos
+from specdens._lanczos.slow import slow_lanczos
+from specdens._measure.base import Measure
+from specdens._measure.chebyshev_moments import ChebyshevMoments
+from specdens._measure.convergence import Convergence
+from specdens._measure.ensemble import EnsembleMeasure, average
+from specdens._measure.estimate import Estimate, Estimates
+from specdens._measure.lanczos import SpectralMeasure
+from specdens._measure.resolvent import Resolvent
+from specdens._operators.base import CheaperForm, Operator
+from specdens._operators.check import OperatorReport, check_operator, inspect_operator
+from specdens._operators.combination import Combination
+from specdens._operators.convert import as_operator
+from specdens._operators.deflation import Deflated, deflate
+from specdens._operators.finite_difference import FiniteDifference
+from specdens._operators.gram import Gram, gram
+from specdens._operators.graph import graph_laplacian
+from specdens._operators.normalize import Normalized
+from specdens._operators.projection import Projected
+from specdens._operators.row_distributed import RowDistributed
+from specdens._operators.wrappers import Counted, Wrapper
+from specdens._plotting.loglog import plot_loglog
+from specdens._plotting.many import plot_densities, plot_grid
+from specdens._running.monitor import Monitor
+from specdens._running.progress import Progress
 from specdens._spectral_density import spectral_density
-from specdens._subspace_iteration import subspace_iteration
-from specdens._top_eigenpairs import top_eigenpairs
+from specdens._storage.save_load import load, save
+from specdens._storage.save_load import own_version as _own_version
+from specdens._typing import LinearOperator, OperatorLike
 
 __all__ = [
     "Atoms",
+    "Cdf",
+    "CheaperForm",
     "ChebyshevMoments",
     "Combination",
     "Convergence",
@@ -34,23 +52,38 @@ __all__ = [
     "Deflated",
     "Density",
     "EigenPairs",
+    "EnsembleMeasure",
     "Estimate",
+    "Estimates",
+    "FiniteDifference",
+    "Gram",
     "Interval",
     "LinearOperator",
+    "Measure",
     "Monitor",
     "Normalized",
     "Operator",
+    "OperatorLike",
     "OperatorReport",
     "Progress",
     "Projected",
+    "Resolvent",
+    "RowDistributed",
     "SpecdensWarning",
     "SpectralMeasure",
+    "Wrapper",
+    "__version__",
+    "adapters",
     "analysis",
     "as_operator",
+    "average",
     "check_operator",
     "deflate",
     "extend",
     "fast_lanczos",
+    "gram",
+    "graph_laplacian",
+    "inspect_operator",
     "kpm",
     "load",
     "normalize",
@@ -64,3 +97,9 @@ __all__ = [
     "subspace_iteration",
     "top_eigenpairs",
 ]
+
+__version__ = _own_version()
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

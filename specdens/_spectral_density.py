@@ -10,81 +10,109 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from specdens._adaptive import lanczos_to_tolerance
-from specdens._as_operator import as_operator
-from specdens._cdf import Floats
-from specdens._chebyshev_moments import ChebyshevMoments
-from specdens._deflation import deflate
-from specdens._density import Density
-from specdens._errors import as_choice, as_count, as_positive
-from specdens._fast_lanczos import DEFAULT_STEPS, fast_lanczos, steps_within
-from specdens._kpm import kpm
-from specdens._measure import SpectralMeasure
-from specdens._monitor import Monitor, Progress
-from specdens._operators import Operator
-from specdens._slow_lanczos import slow_lanczos
-from specdens._top_eigenpairs import top_eigenpairs
+from specdens._density.density import Density
+from specdens._density_request import DensityRequest
+from specdens._distributions.cdf import Floats
+from specdens._eigenpairs.top import top_eigenpairs
+from specdens._lanczos.fast import DEFAULT_STEPS
+from specdens._measure.base import Measure
+from specdens._measure.known_moments import as_moments
+from specdens._operators.base import CheaperForm, Operator
+from specdens._operators.convert import as_operator
+from specdens._operators.deflation import deflate
+from specdens._operators.entry_moments import entry_moments
+from specdens._running.executor import ExecutorLike, as_executor
+from specdens._running.monitor import Monitor
+from specdens._running.progress import Progress
 
 _log = logging.getLogger("specdens")
 
-METHODS = ("fast_lanczos", "slow_lanczos", "kpm")
-DEFAULT_LOG_STEPS = 2048
+_FEW_EIGENVALUES = 32  # so many are drawn as they are, each a point mass
 
 
 def spectral_density(
     A: Any,
     *,
-    method: Literal["fast_lanczos", "slow_lanczos", "kpm"] = "fast_lanczos",
+    method: Literal["fast_lanczos", "slow_lanczos", "kpm"] | None = None,
     num_steps: int | None = None,
-    num_probes: int = 1,
+    num_probes: int | None = None,
     rank: int = 0,
     function: Literal["log"] | Callable[[Floats], ArrayLike] | None = None,
     tol: float | None = None,
     max_products: int | None = None,
     seed: int = 0,
+    probes: Any = None,
+    energy_resolution: float | None = None,
+    known_moments: ArrayLike | None = None,
     checkpoint: str | PathLike[str] | None = None,
     checkpoint_interval: float = 60.0,
     progress: bool | Callable[[Progress], None] | None = None,
+    executor: ExecutorLike | None = None,
 ) -> Density:
     """Return the density of the eigenvalues of A.
 
     Parameters
     ----------
-    A
-        A real symmetric or complex Hermitian operator: anything that `as_operator` takes.
-    method
-        "fast_lanczos" (three vectors per probe), "slow_lanczos" (full reorthogonalisation) or "kpm".
-    num_steps
+    A : array_like, sparse array, LinearOperator or anything that `as_operator` takes
+        A real symmetric or complex Hermitian operator.
+    method : {None, "fast_lanczos", "slow_lanczos", "kpm"}, optional
+        "fast_lanczos" holds three vectors per probe, "slow_lanczos" reorthogonalises fully, "kpm" takes Chebyshev
+        moments. By default all eigenvalues are computed where that is cheap, else "fast_lanczos" runs: see the notes.
+    num_steps : int, optional
         The number of products per probe; by default 128, or 2048 for ``function="log"``, or the dimension if less.
-    num_probes
-        The number of random start vectors.
-    rank
+    num_probes : int, optional
+        The number of random start vectors; by default 8 for small operators, and one from n = 8,000 on.
+    rank : int, default 0
         How many eigenpairs of largest magnitude to find first and to take out: they become atoms of mass 1/n and the
         bulk is drawn on its own scale.
-    function
+    function : {None, "log"} or callable, optional
         None for the density of A; "log" for that of log(|λ| + 1e-5); or any real function of an array of eigenvalues.
-    tol
-        The error to reach, as the W1 distance to the spectrum divided by its width: steps, then probes are added
-        until the estimated error is below it. `num_steps` and `num_probes` are where to start. For "fast_lanczos".
-    max_products
-        The budget of products for `tol`, 2048 by default; the density's notes say whether it was spent.
-    seed
+    tol : float, optional
+        The error to reach, as the W1 distance to the spectrum divided by its width: steps or probes are added, what
+        reduces the error more per product, until it is below `tol` with 90 % confidence. `num_steps` and `num_probes`
+        are where to start. For "fast_lanczos".
+    max_products : int, optional
+        The budget of products, those for eigenpairs and checks included; 2048 by default with `tol`. Without `tol` it
+        is spent, on steps and probes as above. The density's notes say what was chosen and what limits the accuracy.
+    seed : int, default 0
         The seed of all random vectors.
-    checkpoint
+    probes : array, optional
+        Start vectors of shape (n,) or (n, k) instead of random ones, complex ones for a real operator too: the density
+        is then their local density of states, ``density.measure[j]`` that of one of them.
+    energy_resolution : float, optional
+        The resolution to draw at, as the standard deviation of a Gaussian in units of λ; it chooses the number of
+        steps, after 32 products that find the width of the spectrum.
+    known_moments : array_like, optional
+        Exact means of λ, λ², … over the spectrum, up to seven: they correct the weights and shrink the errors, see
+        `SpectralMeasure.with_moments`. Dense and CSR matrices give the first two by themselves unless a method is
+        asked for.
+    checkpoint : str or path, optional
         A file to save the run to, every `checkpoint_interval` seconds. Killed at any moment, the same call continues
         from it and gives the same result bit for bit; more steps or probes extend what it holds.
-    checkpoint_interval
+    checkpoint_interval : float, default 60
         Seconds between two writes, at least; never less than 50 times the duration of the last one.
-    progress
+    progress : bool or callable, optional
         None: a bar on a terminal or in a notebook. True or False: always or never. A function: called with `Progress`.
+    executor : Executor or callable, optional
+        Where to run the probes: anything that follows ``concurrent.futures.Executor`` (a process pool, dask's
+        ``client.get_executor()``, mpi4py's ``MPIPoolExecutor()``), or a function that makes one; see `fast_lanczos`.
 
     Returns
     -------
     Density
         With its measure, from which any other picture can be drawn without a further product.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range; before the first product.
+
     Notes
     -----
+    Unless a method, steps, probes or a rank are asked for, all eigenvalues are computed where that is cheap: of
+    explicit matrices (dense or CSR) of up to 1024 rows, and of other operators where it takes no more products than the
+    run would. The density then has no sampling error, and the notes say so.
+
     An operator may know a cheaper one with the same spectrum (`Operator.cheaper_form`: the dual of a Gauss–Newton
     matrix). That is then used, with full reorthogonalisation where its vectors are short, and the density's notes and
     the log (logger "specdens") say so.
@@ -100,56 +128,46 @@ def spectral_density(
     1.0
     """
     operator = as_operator(A)
-    as_choice("method", method, METHODS)
-    as_count("num_probes", num_probes)
-    as_count("rank", rank, minimum=0, maximum=operator.bulk_dimension)
-    if num_steps is not None and operator.bulk_dimension > rank:
-        limit = "the dimension less the rank" if rank else "the dimension"
-        as_count("num_steps", num_steps, maximum=operator.bulk_dimension - rank, limit=limit)
-    if not (function is None or callable(function) or (isinstance(function, str) and function == "log")):
-        raise ValueError(f'`function` must be None, "log" or a function; got {function!r}')
-    if tol is not None:
-        as_positive("tol", tol)
-    if tol is not None and method != "fast_lanczos":
-        raise ValueError(f'`tol` needs method="fast_lanczos", whose runs can be extended; got {method!r}')
-    if max_products is not None and tol is None:
-        raise ValueError("`max_products` must come with `tol`: without it num_steps × num_probes products are made")
-    form = operator.cheaper_form()
-    if form is not None and rank <= form.operator.bulk_dimension:
-        operator = form.operator
-        num_steps = None if num_steps is None else min(num_steps, max(1, operator.bulk_dimension - rank))
-        _log.info("%s", form.note)
-    else:
-        form = None
+    moments = as_moments(known_moments)
+    if moments is None and method is None and probes is None:
+        moments = entry_moments(operator)
+    request = DensityRequest(
+        method, num_steps, num_probes, rank, function, tol, max_products, seed, moments, probes, energy_resolution
+    )
+    request.check(operator)
+    executor = as_executor(executor)
     monitor = Monitor(progress=progress, checkpoint=checkpoint, checkpoint_interval=checkpoint_interval)
-    pairs = top_eigenpairs(operator, rank=rank, seed=seed, monitor=monitor) if rank else None
-    if pairs is not None:
-        operator = deflate(operator, pairs)
-    default = DEFAULT_LOG_STEPS if function == "log" and tol is None else DEFAULT_STEPS
-    num_steps = steps_within(operator, num_steps, default) if operator.bulk_dimension else 0
-    notes: tuple[str, ...] = () if form is None else (form.note,)
-    if form is not None and method == "fast_lanczos" and tol is None and num_steps <= form.full_steps:
-        method = "slow_lanczos"
-    measure: SpectralMeasure | ChebyshevMoments
-    if tol is not None:
-        measure, note = lanczos_to_tolerance(operator, tol, max_products, num_steps, num_probes, seed, monitor)
-        notes += (note,)
-    else:
-        measure = _measure(operator, method, num_steps, num_probes, seed, monitor)
-    outliers = form.lift(pairs) if form is not None and pairs is not None else pairs
-    return replace(_draw(measure, function), outliers=outliers, notes=notes)
+    monitor.attach(operator)
+    with monitor.run(request.identity):
+        form = _cheaper_form(operator, request)
+        operator = operator if form is None else form.operator
+        pairs = top_eigenpairs(operator, rank=rank, seed=seed, monitor=monitor) if rank else None
+        operator = operator if pairs is None else deflate(operator, pairs)
+        spent = 0 if pairs is None else pairs.num_products
+        measure, notes = request.run(operator, form, monitor, spent=spent, executor=executor)
+    outliers = pairs if form is None or pairs is None else form.lift(pairs)
+    notes = (*notes, *(() if pairs is None else pairs.notes), *measure.notes)
+    return replace(_draw(measure, function, energy_resolution), outliers=outliers, notes=notes)
 
 
-def _measure(
-    A: Operator, method: str, num_steps: int, num_probes: int, seed: int, monitor: Monitor
-) -> SpectralMeasure | ChebyshevMoments:
-    if method == "kpm":
-        return kpm(A, num_moments=2 * max(num_steps, 1), num_probes=num_probes, seed=seed, monitor=monitor)
-    run = fast_lanczos if method == "fast_lanczos" else slow_lanczos
-    return run(A, num_steps=num_steps or None, num_probes=num_probes, seed=seed, monitor=monitor)
+def _cheaper_form(A: Operator, request: DensityRequest) -> CheaperForm | None:
+    """Return a cheaper operator with the same spectrum, if there is one that has `rank` eigenpairs."""
+    form = A.cheaper_form() if request.start_vectors is None else None
+    if form is None or request.rank > form.operator.bulk_dimension:
+        return None
+    _log.info("%s", form.note)
+    return form
 
 
-def _draw(measure: SpectralMeasure | ChebyshevMoments, function: Any) -> Density:
+def _draw(
+    measure: Measure, function: Literal["log"] | Callable[[Floats], ArrayLike] | None, width: float | None = None
+) -> Density:
+    if width is not None:
+        return measure.density(width=width)
+    if measure.probes == "exact" and measure.num_steps > _FEW_EIGENVALUES:
+        # many eigenvalues are drawn as a density, at the resolution of a run with this many steps
+        num_steps = min(DEFAULT_STEPS, measure.num_steps // 4)
+        return replace(_draw(measure.truncated(num_steps), function), measure=measure)
     if function is None:
         return measure.density()
-    return measure.log_density() if function == "log" else measure.density_of(function)
+    return measure.density_of(function) if callable(function) else measure.log_density()

@@ -4,13 +4,15 @@
 and the `distance` between two spectra.
 """
 
-from specdens._distance import distance
-from specdens._laws import MarchenkoPastur, Semicircle
-from specdens._outliers import Outliers, outliers
-from specdens._power_law import PowerLaw, fit_power_law
-from specdens._random_matrix import LawFit, fit_marchenko_pastur, fit_semicircle
+from specdens._analysis.distance import Distance, distance
+from specdens._analysis.outliers import outliers
+from specdens._analysis.power_law import PowerLaw, fit_power_law
+from specdens._analysis.random_matrix_fit import LawFit, fit_marchenko_pastur, fit_semicircle
+from specdens._analysis.random_matrix_laws import MarchenkoPastur, Semicircle
+from specdens._measure.find_outliers import Outliers
 
 __all__ = [
+    "Distance",
     "LawFit",
     "MarchenkoPastur",
     "Outliers",

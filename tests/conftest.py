@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
 # One thread per test process: small matrices do not pay for two, and pytest-xdist uses the cores already.
@@ -13,9 +14,14 @@ import pytest
 
 hypothesis.settings.register_profile("dev", max_examples=25, deadline=None)
 hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+hypothesis.settings.register_profile("full", max_examples=2000, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+# The core is tested without torch, too.
+collect_ignore = ["helpers"] if importlib.util.find_spec("torch") else ["helpers", "adapter_torch"]
 
 LIBRARIES = ("numpy", "torch", "jax.numpy", "array_api_strict")
+SLOW_LIBRARIES = {"jax.numpy": pytest.mark.slow}  # it compiles every operation anew for every shape
 
 
 class Library:
@@ -50,7 +56,9 @@ class Library:
         return self.name
 
 
-@pytest.fixture(params=LIBRARIES)
+@pytest.fixture(
+    params=[pytest.param(name, marks=pytest.mark.slow) if name == "jax.numpy" else name for name in LIBRARIES]
+)
 def library(request) -> Library:
     """Every array library in turn."""
     return Library(request.param)
@@ -59,13 +67,13 @@ def library(request) -> Library:
 @pytest.fixture(scope="module", params=["reference", "fast"])
 def _both_paths(request):
     """Run a module's laws on the reference path, then on compiled kernels for vectors of any size."""
-    from specdens import _fast
+    from specdens._vectors import dispatch, tuning
 
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "fast":
             pytest.importorskip("numba")
-            patch.setattr(_fast, "SMALLEST", 1)
-            patch.setattr(_fast, "IN_THREADS", 1)
+            patch.setattr(tuning, "MIN_COMPILED", 1)
+            patch.setattr(tuning, "MIN_THREADED", 1)
         else:
-            patch.setattr(_fast, "_enabled", False)
+            patch.setattr(dispatch, "_enabled", False)
         yield

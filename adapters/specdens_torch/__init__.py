@@ -1,8 +1,32 @@
 """specdens_torch: curvature of torch models as operators for specdens."""
 
-from specdens_torch._classes import ClassSpectrum, ClassTraces
-from specdens_torch._dual import Dual
-from specdens_torch._operators import CurvatureOperator
-from specdens_torch.curvature import Curvature
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as _error:
+    if _error.name != "torch":
+        raise
+    raise ImportError("specdens_torch needs torch. Install the extra: pip install 'specdens[torch]'") from _error
 
-__all__ = ["ClassSpectrum", "ClassTraces", "Curvature", "CurvatureOperator", "Dual"]
+from specdens_torch._class_structure import ClassSpectrum, ClassTraces
+from specdens_torch._curvature import Curvature
+from specdens_torch._data.shards import shard
+from specdens_torch._heterogeneity import Heterogeneity, heterogeneity
+from specdens_torch._minibatches import MinibatchEigenvalues
+from specdens_torch._operators.curvature_operator import CurvatureOperator
+from specdens_torch._operators.dual import Dual
+from specdens_torch._operators.named_densities import Densities
+from specdens_torch._operators.off_diagonal import OffDiagonal
+
+__all__ = [
+    "ClassSpectrum",
+    "ClassTraces",
+    "Curvature",
+    "CurvatureOperator",
+    "Densities",
+    "Dual",
+    "Heterogeneity",
+    "MinibatchEigenvalues",
+    "OffDiagonal",
+    "heterogeneity",
+    "shard",
+]

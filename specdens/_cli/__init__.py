@@ -10,6 +10,8 @@ def main() -> None:
     """Run the command line, or say how to install what it needs."""
     if importlib.util.find_spec("click") is None:
         sys.exit('Error: the command line needs click: pip install "specdens[cli]"')
-    from specdens._cli._app import app
+    from specdens._cli.app import app
+    from specdens._cli.terminal import occupy_standard_files
 
+    occupy_standard_files()
     app(prog_name="specdens")

@@ -1,0 +1,1 @@
+"""Products with Jacobians and Hessians by automatic differentiation."""

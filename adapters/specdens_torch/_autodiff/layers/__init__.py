@@ -1,0 +1,1 @@
+"""Substitutes for layers whose gradients can be accumulated in place."""

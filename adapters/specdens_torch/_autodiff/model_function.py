@@ -1,0 +1,170 @@
+"""The model as a function of some of its parameters."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from specdens_torch._autodiff.gradient_buffer import BackwardTarget
+from specdens_torch._autodiff.model_state import fingerprint, model_restored, versions
+from specdens_torch._autodiff.substitutes import Substitutes
+
+
+class _Holder(nn.Module):  # type: ignore[misc]
+    """The user's forward as a module around the user's model, so that `functional_call` can exchange parameters."""
+
+    def __init__(self, model: nn.Module, forward: Callable[[nn.Module, Any], Any]) -> None:
+        super().__init__()
+        self.model = model
+        self._forward_function = forward
+
+    def forward(self, raw: Any) -> Any:
+        return self._forward_function(self.model, raw)
+
+
+class Forward:
+    """Outputs of the model as a function of the chosen parameters; other parameters and buffers are constants.
+
+    Parameters
+    ----------
+    model : Module
+        The user's model.
+    forward : callable
+        ``forward(model, batch)`` returns the outputs.
+    selected : mapping of str to Tensor
+        The chosen parameters by name. They are looked up by name again whenever the model has changed.
+
+    Attributes
+    ----------
+    differentiates : bool
+        Whether the model computes gradients in its forward, which needs grad mode in every pass.
+    recomputes : bool
+        Whether the model uses gradient checkpointing, so that a backward pass evaluates parts of it again.
+    """
+
+    def __init__(
+        self, model: nn.Module, forward: Callable[[nn.Module, Any], Any], selected: Mapping[str, Tensor]
+    ) -> None:
+        self.model = model
+        self._holder = _Holder(model, forward)
+        self.names = tuple(selected)
+        self._kinds = {name: _kind(p) for name, p in selected.items()}
+        # cuDNN's recurrent kernels have no second derivative
+        self._has_rnn = any(isinstance(module, nn.RNNBase) for module in model.modules())
+        self.differentiates = self.recomputes = False
+        self.has_warned = False  # of parameters without a derivative
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take the parameters as they are now: the same memory, but leaves of their own."""
+        named = dict(self.model.named_parameters())
+        for name in self.names:
+            if name not in named or _kind(named[name]) != self._kinds[name]:
+                now = "is gone" if name not in named else f"is now {_describe(_kind(named[name]))}"
+                raise ValueError(
+                    f"the parameter {name!r} was {_describe(self._kinds[name])} when the Curvature was made and {now}. "
+                    "Make a new Curvature."
+                )
+        self.leaves = [named[name].detach().requires_grad_() for name in self.names]
+        self.backward_target = BackwardTarget()
+        self.backward_target.attach(self.leaves)
+        chosen = set(self.names)
+        self._held = {f"model.{name}": p.detach() for name, p in named.items() if name not in chosen}
+        # a model that writes to its buffers shall write to these
+        self._held |= {f"model.{name}": b.detach().clone() for name, b in self.model.named_buffers()}
+        self._modules = list(self._holder.modules())
+        self._modes = self._current_modes()
+        self._versions, self._fingerprint = versions(self._tensors()), fingerprint(self._tensors())
+
+    def forget_state(self) -> None:
+        """Let everything count as changed when it is next compared."""
+        self._modes, self._versions = [], ()
+
+    def _tensors(self) -> list[Tensor]:
+        return [*self.model.parameters(), *self.model.buffers()]
+
+    def _current_modes(self) -> list[bool]:
+        return [module.training for module in self._modules]
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether a parameter or a buffer has changed since the last refresh."""
+        tensors = self._tensors()
+        return versions(tensors) != self._versions or fingerprint(tensors) != self._fingerprint
+
+    @property
+    def has_other_modes(self) -> bool:
+        """Whether a module was put in training or eval mode since the last refresh."""
+        return self._current_modes() != self._modes
+
+    def __call__(self, leaves: Sequence[Tensor], raw: Any, *, dual: bool = False) -> Tensor:
+        """Return the outputs for a batch.
+
+        Parameters
+        ----------
+        leaves : sequence of Tensor
+            The chosen parameters.
+        raw : object
+            The batch, as the loader gave it.
+        dual : bool
+            Whether the leaves carry tangents, for forward mode.
+        """
+        tensors = dict(zip((f"model.{name}" for name in self.names), leaves, strict=True)) | self._held
+        substitutes = Substitutes(None if dual else self.backward_target)
+        with model_restored(self._modules), self.backend(), substitutes:
+            output = torch.func.functional_call(self._holder, tensors, (raw,))
+        self.differentiates |= substitutes.differentiates
+        self.recomputes |= substitutes.recomputes
+        if not isinstance(output, Tensor):
+            raise TypeError(
+                f"the model must return a tensor of outputs; got {type(output).__name__}. Pick it with "
+                "forward=lambda model, batch: …"
+            )
+        return output
+
+    def values(self, raw: Any) -> Tensor:
+        """Return the outputs for a batch without a graph."""
+        if self.differentiates:
+            with torch.enable_grad():
+                return self(self.leaves, raw).detach()
+        try:
+            with torch.no_grad():
+                return self(self.leaves, raw)
+        except RuntimeError as error:
+            if "does not require grad" not in str(error):
+                raise
+        self.differentiates = True  # a model that computes gradients itself needs grad mode
+        return self.values(raw)
+
+    def backward(self) -> contextlib.AbstractContextManager[None]:
+        """Return the context of a backward pass, which evaluates checkpointed parts of the model again."""
+        return self.backend() if self.recomputes else contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def backend(self) -> Iterator[None]:
+        """Set the kernels that have second derivatives, for forward passes and for what backward passes recompute."""
+        fast_path = torch.backends.mha.get_fastpath_enabled()
+        with contextlib.ExitStack() as stack:
+            torch.backends.mha.set_fastpath_enabled(False)
+            stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
+            stack.enter_context(sdpa_kernel(SDPBackend.MATH))  # the fused kernels have no second derivative
+            if self._has_rnn:
+                stack.enter_context(torch.backends.cudnn.flags(enabled=False))
+            if "torch._dynamo" in sys.modules:  # compiled functions have no second derivative
+                stack.enter_context(torch.compiler.set_stance("force_eager"))
+            yield
+
+
+def _kind(p: Tensor) -> tuple[Any, ...]:
+    return tuple(p.shape), p.dtype, p.device
+
+
+def _describe(kind: tuple[Any, ...]) -> str:
+    shape, dtype, device = kind
+    return f"{dtype} of shape {shape} on {device}"

@@ -1,0 +1,52 @@
+"""The loss and the model's forward that belong together, found with the first batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from specdens_torch._autodiff.determinism import check_modules
+from specdens_torch._autodiff.model_function import Forward
+from specdens_torch._data.batches import Batches, default_forward, target_key
+from specdens_torch._data.rng import random_state_kept
+from specdens_torch._loss.closed_forms import OutputLoss
+from specdens_torch._loss.model_check import compare_with_model, refuse_unshifted, with_targets_of_model
+from specdens_torch._loss.model_loss import ModelLoss
+
+
+def settled_loss(
+    model: nn.Module,
+    loss: OutputLoss,
+    batches: Batches,
+    forward: Callable[[nn.Module, Any], Any] | None,
+    selected: dict[str, Tensor],
+    *,
+    check: bool,
+) -> tuple[Forward, OutputLoss]:
+    """Return the model as a function of its parameters, and the loss of its outputs.
+
+    A model that computes its loss itself says which targets its logits are compared with. Where the user's loss is
+    compared with that, a difference is refused.
+    """
+    if check:
+        check_modules(model)
+    batch = batches.first
+    key = target_key(batch.raw) if isinstance(batch.raw, Mapping) else None
+    with random_state_kept(batches.device):
+        if forward is None:
+            loss = with_targets_of_model(model, loss, batch.raw, key)
+        if not isinstance(loss, ModelLoss):
+            function = Forward(model, forward or default_forward, selected)
+            if check:
+                refuse_unshifted(
+                    model, loss, batch.raw, batch.target, key, lambda: function(function.leaves, batch.raw)
+                )
+            return function, loss
+        batches.use_whole_batches()
+        function = Forward(model, loss.forward, selected)
+        loss.settle(lambda: function(function.leaves, batch.raw))
+        if check and not loss.has_other_options:
+            compare_with_model(loss, model, batch.raw)
+    return function, loss

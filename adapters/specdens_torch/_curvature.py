@@ -1,0 +1,334 @@
+"""The user's door: a model, a loss and data, and the curvature operators they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+import specdens as sd
+from specdens.adapters import as_choice
+from specdens_torch._autodiff.engine import Engine
+from specdens_torch._autodiff.jvp_route import ROUTES
+from specdens_torch._autodiff.settled_loss import settled_loss
+from specdens_torch._class_analysis import ClassAnalysis
+from specdens_torch._data.batches import Batches
+from specdens_torch._data.memory import check_cache, format_bytes
+from specdens_torch._loss.convert import as_loss
+from specdens_torch._operators.curvature_operator import CurvatureOperator
+from specdens_torch._operators.densities import DensityOptions, Method, ProgressOption, densities_of, with_dual
+from specdens_torch._operators.named_densities import Densities
+from specdens_torch._parameter_blocks import ParameterBlocks
+from specdens_torch._parameter_groups import parameter_groups
+from specdens_torch._parameters import select, subset_of
+from specdens_torch._ranks import as_ranks, check_parameters, check_sampler
+
+
+class Curvature(ParameterBlocks, ClassAnalysis):
+    """Curvature of the loss of a model over a data set, as matrix-free operators on flat vectors of parameters.
+
+    Sums over examples are divided once by the count that the loss defines. The model is left as it was found; if its
+    parameters change later, the operators follow.
+
+    Parameters
+    ----------
+    model
+        A module in eval mode (dropout and batch norm in training mode are refused).
+    loss
+        ``nn.CrossEntropyLoss``, ``nn.MSELoss``, ``nn.BCEWithLogitsLoss`` with any of their options, their functions
+        in ``torch.nn.functional`` (or a ``functools.partial`` of one), or any twice differentiable function of
+        (output, target) that returns one loss per example. "model" takes the loss that the model itself returns when
+        it is called with the whole batch (``output.loss``), with its own targets and count; what has no closed form
+        in it, such as a router loss, is part of H. Where a batch is a dict whose labels the model takes as an argument,
+        cross-entropy uses the targets that the model compares its logits with: those of causal language models are
+        shifted by one place. A difference to the model's own loss is refused.
+    data
+        A ``DataLoader`` or any iterable of batches, or one batch (x, y). A batch is a tuple (inputs, …, targets) or a
+        dict with its targets under "labels", "label", "targets", "target" or "y". A loader that shuffles is welcome
+        where its batches are kept: all that is computed are sums over examples, whatever their order. One that
+        augments its data, drops random examples or draws them anew is refused, since every run would be that of
+        another data set; ``list(loader)`` takes what one pass gives.
+    params
+        Names, glob patterns, modules or parameters, or several of these; by default all that require gradients.
+    forward
+        ``forward(model, batch) -> outputs``, where calling the model with all of the batch but the targets will not do;
+        with ``loss="model"`` it returns what the model returns.
+    reduction
+        "mean" or "sum": what a function that returns a scalar has done, or what to do instead of what the loss says.
+    count
+        With a mean of unknown count: a function (output, target) -> number of terms, or a number per batch; with
+        ``loss="model"`` a function of the batch.
+    cache
+        What the kept graphs of batches may take: "auto" (half of the free memory, which all kept graphs and data of the
+        process share, and less where one product needs it), a number of bytes, or "off".
+    keep_data
+        Whether to keep the batches: by default where they fit in half of the free memory; they are streamed otherwise.
+    check
+        Whether to check that the outputs are deterministic, with two passes of the first batch, and that the loader
+        gives the same data again: by its indices and a few examples where it reads a data set by index and its batches
+        are kept, by a second pass otherwise.
+    jvp_route
+        How Jv is computed: "forward" (forward mode) or "double backward". They agree up to rounding. By default the
+        faster is found by timing, so that two runs may differ in their last digits; naming one settles that.
+
+    group
+        The process group of torch.distributed whose ranks share the data: None for the default group where one has been
+        initialised (as under ``torchrun``), False for this process alone. `data` is then the part of this rank; parts
+        may differ in size and may be empty. All ranks make the same calls and get the same results.
+
+    Notes
+    -----
+    With a process group every product ends in one all-reduce of a vector, whatever the number of batches; class
+    components reduce C × C numbers before it. Duals, which live on the outputs, are not distributed.
+
+    Products are computed in the dtypes of the parameters, all that lives on the outputs in float64, and vectors are in
+    the widest dtype of the parameters, float32 at least: a bfloat16 model has float32 vectors. For autocast, enter it
+    in `forward`.
+
+    Examples
+    --------
+    >>> import torch, specdens_torch as sdt
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).double()
+    >>> x, y = torch.randn(20, 4).double(), torch.arange(20) % 3
+    >>> curv = sdt.Curvature(model, torch.nn.CrossEntropyLoss(), [(x[:15], y[:15]), (x[15:], y[15:])])
+    >>> curv.G - curv.A1
+    CurvatureOperator(G - A1, n=67, dtype=float64, device=cpu)
+    >>> v = torch.ones(67).double()
+    >>> bool(torch.allclose(curv.Hess @ v, curv.G @ v + curv.H @ v))
+    True
+    >>> curv.G.dual()
+    Dual(G, n=60, bulk=40, of 67 parameters)
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Any,
+        data: Any,
+        params: Any = None,
+        *,
+        forward: Callable[[nn.Module, Any], Tensor] | None = None,
+        reduction: str | None = None,
+        count: Any = None,
+        cache: str | int = "auto",
+        keep_data: bool | None = None,
+        check: bool = True,
+        jvp_route: Literal["forward", "double backward"] | None = None,
+        group: Any = None,
+    ) -> None:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"`model` must be a torch.nn.Module; got {type(model).__name__}")
+        while isinstance(getattr(model, "_orig_mod", None), nn.Module):  # what torch.compile wraps
+            model = model._orig_mod
+        ranks = as_ranks(group)
+        selected = ranks.alike(lambda: select(model, params))
+        check_parameters(ranks, selected)
+
+        def read() -> tuple[Any, Any, Batches]:
+            check_sampler(data, ranks)
+            device = next(iter(selected.values())).device
+            output_loss, budget = as_loss(loss, reduction, count, forward), check_cache(cache)
+            count_targets = None if output_loss.needs_output else output_loss.count
+            batches = Batches(
+                data, device, keep=keep_data, check=check, count=count_targets, may_be_empty=ranks.size > 1
+            )
+            return output_loss, budget, batches
+
+        output_loss, budget, batches = ranks.alike(read)
+        batches.share_first(ranks.gather)
+        function, output_loss = ranks.alike(
+            lambda: settled_loss(model, output_loss, batches, forward, selected, check=check)
+        )
+        self._engine = Engine(
+            function, output_loss, batches, budget=budget, check=check, ranks=ranks,
+            route=None if jvp_route is None else as_choice("jvp_route", jvp_route, ROUTES),
+        )  # fmt: skip
+        self._subset = subset_of(selected)
+
+    # -- densities -----------------------------------------------------------------------------------------------------
+
+    def density(
+        self,
+        operator: str | CurvatureOperator = "Hess",
+        *,
+        dual: bool | None = None,
+        method: Method | None = None,
+        num_steps: int | None = None,
+        num_probes: int | None = None,
+        rank: int = 0,
+        function: Literal["log"] | Callable[[Any], Any] | None = None,
+        tol: float | None = None,
+        max_products: int | None = None,
+        seed: int = 0,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_interval: float = 60.0,
+        progress: ProgressOption = None,
+    ) -> sd.Density:
+        """Return the density of one operator.
+
+        Parameters
+        ----------
+        operator : str or CurvatureOperator
+            "Hess", "G", "H", "A1", "A2", "B1", "B2", "B2c:3" for the class 3, or any operator of this object.
+        dual : bool, optional
+            Whether to use the dual; by default where it has a closed form and the shorter vectors
+            (`CurvatureOperator.cheaper_form`), which the density's notes then say.
+        method, num_steps, num_probes, rank, function, tol, max_products, seed
+            As for `specdens.spectral_density`.
+        checkpoint, checkpoint_interval, progress
+            As for `specdens.spectral_density`.
+
+        Returns
+        -------
+        Density
+            The density, with its measure.
+
+        Raises
+        ------
+        ValueError
+            If there is no such operator, it belongs to another `Curvature`, or an option is refused.
+        """
+        options = DensityOptions(
+            method, num_steps, num_probes, rank, function, tol, max_products, seed,
+            checkpoint, checkpoint_interval, progress,
+        )  # fmt: skip
+        return options.density(with_dual(self.operator(operator), dual))
+
+    def densities(
+        self,
+        *operators: str | CurvatureOperator,
+        dual: bool | None = False,
+        method: Method | None = None,
+        num_steps: int | None = None,
+        num_probes: int | None = None,
+        rank: int = 0,
+        function: Literal["log"] | Callable[[Any], Any] | None = None,
+        tol: float | None = None,
+        max_products: int | None = None,
+        seed: int = 0,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_interval: float = 60.0,
+        progress: ProgressOption = None,
+    ) -> Densities:
+        """Return the densities of several operators, which start from the same random vectors.
+
+        Sample by sample, then, tr Hess = tr G + tr H. Where graphs are not kept, the recurrences of "fast_lanczos"
+        without `rank` and `tol` run side by side, and every pass makes the graphs once for all of the operators.
+
+        Parameters
+        ----------
+        *operators : str or CurvatureOperator
+            As for `density`; Hess, G and H by default.
+        dual : bool, optional
+            Whether to use duals. Their vectors live on the outputs, so their random vectors are others. None: where
+            they are shorter, as `density` does.
+        method, num_steps, num_probes, rank, function, tol, max_products, seed
+            As for `specdens.spectral_density`.
+        checkpoint : path, optional
+            As for `specdens.spectral_density`; ``run.npz`` becomes ``run-G.npz`` and so on, unless the operators run
+            side by side.
+        checkpoint_interval, progress
+            As for `specdens.spectral_density`; a progress function is told which operator of how many it is about.
+
+        Returns
+        -------
+        Densities
+            A dict by name, with a method `plot`. Operators on other parameters than those of this object carry them
+            in their names.
+
+        Raises
+        ------
+        ValueError
+            If an operator is not known, belongs to another `Curvature` or is given twice, or an option is refused.
+        """
+        options = DensityOptions(
+            method, num_steps, num_probes, rank, function, tol, max_products, seed,
+            checkpoint, checkpoint_interval, progress,
+        )  # fmt: skip
+        named: dict[str, CurvatureOperator] = {}
+        for given in operators or ("Hess", "G", "H"):
+            A = self.operator(given)
+            name = given if isinstance(given, str) else self._label(A)
+            if name in named:
+                raise ValueError(f"`operators` must differ from each other; {name!r} was given twice")
+            named[name] = A
+        return densities_of(named, dual=dual, options=options)
+
+    def layer_densities(
+        self,
+        operator: str = "Hess",
+        *,
+        by: int | str | Mapping[str, Iterable[str]] | None = None,
+        dual: bool | None = None,
+        method: Method | None = None,
+        num_steps: int | None = None,
+        num_probes: int | None = None,
+        rank: int = 0,
+        function: Literal["log"] | Callable[[Any], Any] | None = None,
+        tol: float | None = None,
+        max_products: int | None = None,
+        seed: int = 0,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_interval: float = 60.0,
+        progress: ProgressOption = None,
+    ) -> Densities:
+        """Return the density of every layer (or block): the operator restricted to the parameters of each.
+
+        Where graphs are not kept, all groups advance together, and every pass makes the graphs once for all of them.
+
+        Parameters
+        ----------
+        operator : str
+            As for `density`, by name.
+        by : int, str or mapping, optional
+            None for one group per module; a number of name parts (1: top-level blocks); "type" for the classes of
+            modules, "role" for attention, mlp, embedding, norm and so on, "block" for numbered blocks, "block role"
+            for both; or groups as name -> `params`.
+        dual : bool, optional
+            As for `density`.
+        method, num_steps, num_probes, rank, function, tol, max_products, seed
+            As for `specdens.spectral_density`.
+        checkpoint, checkpoint_interval, progress
+            As for `densities`, with layers in the place of operators.
+
+        Returns
+        -------
+        Densities
+            A dict by the names of the groups, with a method `plot`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such operator, `by` is not understood, or an option is refused.
+        """
+        options = DensityOptions(
+            method, num_steps, num_probes, rank, function, tol, max_products, seed,
+            checkpoint, checkpoint_interval, progress,
+        )  # fmt: skip
+        groups = parameter_groups(self._engine.forward.model, self.names, by)
+        return densities_of(
+            {name: self.subset(params).operator(operator) for name, params in groups.items()},
+            dual=dual,
+            options=options,
+        )
+
+    def _label(self, A: CurvatureOperator) -> str:
+        """Return a name for an operator, with its parameters where they are not those of this object."""
+        return str(A.coefficients) if A.subset == self._subset else f"{A.coefficients} ({A.subset.describe()})"
+
+    @property
+    def loss(self) -> float:
+        """The value of the loss over the data."""
+        return self._engine.value()
+
+    def __repr__(self) -> str:
+        engine = self._engine
+        data = "kept" if engine.batches.kept is not None else "streamed"
+        route = engine.route or "not yet timed"
+        return (
+            f"Curvature({self._subset.num_entries} parameters, {engine.loss.name}, {len(engine.batches)} batches "
+            f"{data} ({format_bytes(engine.batches.num_bytes)}), {engine.cache.describe()}, Jv: {route})"
+        )

@@ -1,0 +1,1 @@
+"""Batches of data: reading, checking, keeping and measuring them."""

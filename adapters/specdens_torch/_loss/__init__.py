@@ -1,0 +1,1 @@
+"""Losses and their derivatives with respect to the outputs."""

@@ -1,0 +1,276 @@
+"""Losses: their gradient and Hessian with respect to the outputs, in float64.
+
+Near zero loss p_y − 1 and u_y − ⟨p, u⟩ cancel: in float32 the products of a trained network would be noise. All that
+lives on the outputs is therefore computed in float64, and the entry that would cancel is the sum of the others.
+
+A new loss is also entered in `convert._closed_form`, and for ``loss="model"`` in `captured_calls._NAMES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from specdens_torch._loss.derivatives import DiagonalState, GraphState, State, class_axes, class_rows
+from specdens_torch._loss.softmax_state import LabelTargets, RowTargets, SoftmaxState, SoftTargets, chunks
+
+
+class OutputLoss(Protocol):
+    """A loss as a function of the outputs: what it divides by, and what it is near given outputs."""
+
+    name: str
+    needs_output: bool
+    """Whether `count` needs the model's outputs."""
+
+    def count(self, output: Tensor | None, target: Any) -> Tensor:
+        """Return what one batch adds to the divisor of the loss."""
+
+    def divisor(self, total: Tensor) -> Tensor:
+        """Return the divisor of the loss, from the sum of the counts."""
+
+    def value(self, output: Tensor, target: Any) -> Tensor:
+        """Return the sum of the losses of one batch, before the division."""
+
+    def state(self, output: Tensor, target: Any, divisor: Tensor) -> State:
+        """Return gradient and Hessian at the given outputs."""
+
+
+class _Reduced:
+    """What the closed forms share: sums, divided once."""
+
+    needs_output = False
+
+    def __init__(self, reduction: str) -> None:
+        self.reduction = reduction
+
+    def divisor(self, total: Tensor) -> Tensor:
+        return torch.ones_like(total) if self.reduction == "sum" else total
+
+
+class CrossEntropy(_Reduced):
+    """Softmax cross-entropy with class labels or soft targets: −Σ τ_c log p_c with weights τ."""
+
+    name = "cross-entropy"
+
+    def __init__(self, weight: Tensor | None, ignore_index: int, smoothing: float, reduction: str) -> None:
+        super().__init__(reduction)
+        self.weight, self.ignore_index, self.smoothing = weight, ignore_index, smoothing
+        self.find_axis: Callable[[], None] | None = None
+        """Set by the engine: evaluates batches with `note_axis` until one tells which axis holds the classes."""
+        self._last: bool | None = None  # whether the classes are the last dimension of outputs with three or more
+
+    def note_axis(self, output: Tensor, target: Tensor) -> bool:
+        """Learn from a batch which axis holds the classes, and return whether that is known."""
+        axes = class_axes(output, target)
+        if self._last is None and len(axes) == 1 and output.dim() > 2:
+            self._last = axes[0] != 1
+        return self._last is not None or len(axes) < 2
+
+    def _axis(self, output: Tensor, target: Tensor) -> int:
+        """Return the dimension of the classes: the same kind for all batches, which one alone may leave open."""
+        axes = class_axes(output, target)
+        if not self.note_axis(output, target) and self.find_axis is not None:
+            self.find_axis()
+        if output.dim() > 2 and self._last is not None:
+            axes = [dim for dim in axes if (dim != 1) == self._last]
+        shapes = f"outputs of shape {tuple(output.shape)} and targets of shape {tuple(target.shape)}"
+        if not axes:
+            raise ValueError(
+                f"{shapes} do not fit cross-entropy: (n, C, …) with labels (n, …), or (n, …, C), for all batches "
+                "alike. Reshape the output with forward=."
+            )
+        if len(axes) > 1:
+            raise ValueError(
+                f"{shapes} leave open whether the classes are dimension 1 or the last. Give rows, with outputs "
+                "(n T, C) and targets (n T): reshape the output with forward= and the targets in the data."
+            )
+        return axes[0]
+
+    def count(self, output: Tensor | None, target: Tensor) -> Tensor:
+        if target.is_floating_point():
+            # one row per example and place: all but the class dimension
+            return _number(target, target.numel() // max(1, target.shape[min(1, target.dim() - 1)]))
+        if self.reduction == "none":
+            return _number(target, target.numel())
+        kept = target != self.ignore_index
+        if self.weight is None:
+            return kept.sum(dtype=torch.float64)
+        weight = self.weight.to(target.device, torch.float64)
+        return (weight[torch.where(kept, target, 0)] * kept).sum()
+
+    def targets(self, rows: Tensor, target: Tensor, to_rows: Callable[[Tensor], Tensor], divisor: Tensor) -> RowTargets:
+        """Return the targets of all rows, divided by the divisor."""
+        C = rows.shape[1]
+        weight = None if self.weight is None else self.weight.to(rows.device, torch.float64)
+        if target.is_floating_point():
+            return SoftTargets(to_rows(target), self.smoothing, weight, divisor)
+        labels = target.reshape(-1)
+        kept = labels != self.ignore_index
+        labels = torch.where(kept, labels, 0)
+        ones = torch.ones(C, dtype=torch.float64, device=rows.device) if weight is None else weight
+        soft = (self.smoothing / C) * ones if self.smoothing else None
+        return LabelTargets(labels, kept, (1 - self.smoothing) * ones[labels], soft, C, divisor)
+
+    def value(self, output: Tensor, target: Tensor) -> Tensor:
+        rows, to_rows, _ = class_rows(output, self._axis(output, target))
+        total = torch.zeros((), dtype=torch.float64, device=rows.device)
+        targets = self.targets(rows, target, to_rows, torch.ones_like(total))
+        for chunk in chunks(*rows.shape):
+            tau = targets.tau(chunk)
+            # a logit of -inf, as masks make them, has no target
+            total -= torch.where(tau != 0, tau * rows[chunk].to(torch.float64).log_softmax(1), 0.0).sum()
+        return total
+
+    def state(self, output: Tensor, target: Tensor, divisor: Tensor) -> State:
+        rows, to_rows, to_outputs = class_rows(output, self._axis(output, target))
+        return SoftmaxState(rows, self.targets(rows, target, to_rows, divisor), to_rows, to_outputs)
+
+
+class SquaredError(_Reduced):
+    """The squared error Σ (f − y)²."""
+
+    name = "squared error"
+
+    def count(self, output: Tensor | None, target: Tensor) -> Tensor:
+        return _number(target, target.numel())
+
+    def value(self, output: Tensor, target: Tensor) -> Tensor:
+        return ((_same_shape(output, target).double() - target.double()) ** 2).sum()
+
+    def state(self, output: Tensor, target: Tensor, divisor: Tensor) -> State:
+        residual = 2 * (_same_shape(output, target).double() - target.double()) / divisor
+        return DiagonalState(residual, (2 / divisor).expand(residual.shape))
+
+
+class BinaryCrossEntropy(_Reduced):
+    """Binary cross-entropy of logits, with `weight` and `pos_weight`."""
+
+    name = "binary cross-entropy"
+
+    def __init__(self, weight: Tensor | None, pos_weight: Tensor | None, reduction: str) -> None:
+        super().__init__(reduction)
+        self.weight, self.pos_weight = weight, pos_weight
+
+    def count(self, output: Tensor | None, target: Tensor) -> Tensor:
+        return _number(target, target.numel())
+
+    def _factors(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what multiplies −log σ(f) and −log σ(−f)."""
+        y = target.double()
+        positive, negative = y, 1 - y
+        if self.pos_weight is not None:
+            positive = positive * self.pos_weight.to(y.device, torch.float64)
+        if self.weight is not None:
+            weight = self.weight.to(y.device, torch.float64)
+            positive, negative = positive * weight, negative * weight
+        return positive, negative
+
+    def value(self, output: Tensor, target: Tensor) -> Tensor:
+        positive, negative = self._factors(output, target)
+        f = _same_shape(output, target).double()
+        return -(positive * F.logsigmoid(f) + negative * F.logsigmoid(-f)).sum()
+
+    def state(self, output: Tensor, target: Tensor, divisor: Tensor) -> State:
+        positive, negative = (x / divisor for x in self._factors(output, target))
+        f = _same_shape(output, target).double()
+        on, off = f.sigmoid(), (-f).sigmoid()  # 1 − σ(f) would cancel where the loss is small
+        return DiagonalState(negative * on - positive * off, (positive + negative) * on * off)
+
+
+class PlainLoss:
+    """Any twice differentiable function of outputs and targets, by automatic differentiation in float64."""
+
+    name = "loss"
+    needs_output = True
+
+    def __init__(
+        self,
+        function: Callable[[Tensor, Any], Tensor],
+        reduction: str | None,
+        count: Any,
+        *,
+        check: Callable[[Tensor, Any], None] | None = None,
+    ) -> None:
+        self.function, self.reduction, self._count = function, reduction, count
+        self._check = check  # called once with every batch
+        self.several = False  # set by the engine: whether there is more than one batch
+        self.wide = True
+
+    @property
+    def counts_examples(self) -> bool:
+        """Whether half a batch counts half as much: not with a number of terms given per batch."""
+        return self._count is None or callable(self._count)
+
+    def losses(self, output: Tensor, target: Any) -> Tensor:
+        """Return what the function returns, from float64 outputs where it takes them."""
+        if self.wide:
+            try:
+                return self.function(output.double(), _widened(target))
+            except (RuntimeError, TypeError):
+                self.wide = False  # a function with float32 constants of its own: it computes in its own dtype
+        return self.function(output, target)
+
+    def count(self, output: Tensor | None, target: Any) -> Tensor:
+        if output is None:
+            raise TypeError("`output` must be given for a plain loss")
+        if self._check is not None:
+            self._check(output, target)
+        losses = self.losses(output, target)
+        if not isinstance(losses, Tensor):
+            raise TypeError(f"`loss` must return a tensor; got {type(losses).__name__}")
+        if self._count is not None:
+            number = self._count(output, target) if callable(self._count) else self._count
+            return _number(losses, number)
+        if losses.dim() > 0:
+            return _number(losses, losses.numel())
+        if self.reduction == "mean":
+            return _number(losses, output.shape[0])
+        if self.reduction is None and self.several:
+            raise ValueError(
+                "`loss` returned a scalar, and how many terms it averages is not known: over several batches the "
+                'result would depend on their sizes. Return one loss per example, or say reduction="sum", or '
+                'reduction="mean" (with count= where the mean is not over examples).'
+            )
+        return _number(losses, 1)
+
+    def divisor(self, total: Tensor) -> Tensor:
+        return torch.ones_like(total) if self.reduction == "sum" else total
+
+    def _sum(self, output: Tensor, target: Any) -> Tensor:
+        losses = self.losses(output, target)
+        if losses.dim() == 0 and self.reduction == "mean":
+            return losses * self.count(output.detach(), target).to(losses.dtype)
+        return losses.sum()
+
+    def value(self, output: Tensor, target: Any) -> Tensor:
+        return self._sum(output, target).double()
+
+    def state(self, output: Tensor, target: Any, divisor: Tensor) -> State:
+        with torch.enable_grad():
+            leaf = (output.double() if self.wide else output).detach().requires_grad_()
+            total = self._sum(leaf, target)
+            (residual,) = torch.autograd.grad(total / divisor.to(total.dtype), leaf, create_graph=True)
+        return GraphState(leaf, residual)
+
+
+def _number(like: Tensor, value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return value.to(like.device, torch.float64)
+    return torch.full((), float(value), dtype=torch.float64, device=like.device)
+
+
+def _same_shape(output: Tensor, target: Tensor) -> Tensor:
+    if output.shape != target.shape:
+        raise ValueError(
+            f"outputs and targets must have one shape for this loss; got {tuple(output.shape)} and "
+            f"{tuple(target.shape)}. Reshape the output with forward=."
+        )
+    return output
+
+
+def _widened(target: Any) -> Any:
+    return target.double() if isinstance(target, Tensor) and target.is_floating_point() else target

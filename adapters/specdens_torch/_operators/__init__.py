@@ -1,0 +1,1 @@
+"""The curvature operators, their duals and runs in lockstep."""

@@ -1,0 +1,1 @@
+"""Questions to a measure: outliers, power laws, random-matrix laws and distances."""

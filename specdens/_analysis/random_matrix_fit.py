@@ -1,0 +1,223 @@
+"""Does a spectrum follow random-matrix theory? The laws of Wigner and of Marchenko and Pastur, fitted and tested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from specdens._analysis.distance import distribution_of
+from specdens._analysis.outliers import measure_of, outliers
+from specdens._analysis.random_matrix_laws import Law, MarchenkoPastur, Semicircle
+from specdens._density.density import Density
+from specdens._distributions.cdf import Cdf, Floats, wasserstein
+from specdens._distributions.interval import Interval
+from specdens._measure.base import Measure
+from specdens._validate import as_positive
+
+_TRIALS = 400
+_QUANTILE = 0.99
+
+
+LawType = TypeVar("LawType", bound=Law, covariant=True)
+
+
+@dataclass(frozen=True, repr=False)
+class LawFit(Generic[LawType]):
+    """How well a spectrum follows a law, as W1 distances divided by the width of the law.
+
+    Attributes
+    ----------
+    law : Semicircle or MarchenkoPastur
+        The law with the parameters that were fitted.
+    distance : float
+        The distance between the spectrum and the law.
+    sampling : float
+        The distance that random probes cause on average if the spectrum follows the law exactly.
+    quadrature : float
+        The distance that the finite number of steps may cause.
+    limit : float
+        The largest distance that both explain: the 99 % quantile of sampling, and quadrature.
+    bulk : Interval
+        The part of the axis that was compared.
+    num_outliers : int
+        How many positions outside it were left out.
+    """
+
+    law: LawType
+    distance: float
+    sampling: float
+    quadrature: float
+    limit: float
+    bulk: Interval
+    num_outliers: int
+
+    @property
+    def follows(self) -> bool:
+        """Whether the distance is within what sampling and quadrature explain."""
+        return self.distance <= self.limit
+
+    def __repr__(self) -> str:
+        verdict = "follows" if self.follows else "does not follow"
+        without = f", without {self.num_outliers} outlier{'s'[: self.num_outliers != 1]}" if self.num_outliers else ""
+        return (
+            f"{verdict} {self.law}{without}\n"
+            f"  W1 / width    {self.distance:.2g}; sampling and quadrature explain up to {self.limit:.2g} "
+            f"({self.sampling:.2g} expected from sampling)"
+        )
+
+
+def fit_semicircle(measure: Measure | Density, *, exclude_outliers: bool = True) -> LawFit[Semicircle]:
+    """Fit Wigner's semicircle by mean and variance, and say whether the spectrum follows it.
+
+    Parameters
+    ----------
+    measure : Measure or Density
+        What to read: a measure, or a density, whose measure is used.
+    exclude_outliers : bool, default True
+        Whether to leave out what `outliers` finds beyond the bulk.
+
+    Returns
+    -------
+    LawFit
+        The fitted law, the distance to it, and whether the spectrum follows it.
+
+    Raises
+    ------
+    ValueError
+        If the bulk is a single eigenvalue, or its mean does not fit the law.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> Z = np.random.default_rng(0).standard_normal((500, 500))
+    >>> fit = sd.analysis.fit_semicircle(sd.fast_lanczos((Z + Z.T) / 1000**0.5))
+    >>> fit.follows, round(fit.law.radius, 1)
+    (True, 2.0)
+    """
+    return _fit(measure, exclude_outliers, lambda mean, variance: Semicircle(mean, 2 * float(np.sqrt(variance))))
+
+
+def fit_marchenko_pastur(
+    measure: Measure | Density, *, gamma: float | None = None, exclude_outliers: bool = True
+) -> LawFit[MarchenkoPastur]:
+    """Fit the law of Marchenko and Pastur by mean and variance, and say whether the spectrum follows it.
+
+    The mean of the law is σ² and its variance γσ⁴. Zeros are part of it for γ > 1.
+
+    Parameters
+    ----------
+    measure : Measure or Density
+        What to read: a measure, or a density, whose measure is used.
+    gamma : float, optional
+        The ratio of columns to rows n/m of the data, where it is known; by default fitted.
+    exclude_outliers : bool, default True
+        Whether to leave out what `outliers` finds beyond the bulk.
+
+    Returns
+    -------
+    LawFit
+        The fitted law, the distance to it, and whether the spectrum follows it.
+
+    Raises
+    ------
+    ValueError
+        If the bulk is a single eigenvalue, or its mean does not fit the law.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> Z = np.random.default_rng(0).standard_normal((500, 1000))
+    >>> fit = sd.analysis.fit_marchenko_pastur(sd.fast_lanczos(Z @ Z.T / 1000))
+    >>> fit.follows, round(fit.law.gamma, 1)
+    (True, 0.5)
+    """
+
+    def law(mean: float, variance: float) -> MarchenkoPastur:
+        if mean <= 0:
+            raise ValueError(
+                f"`measure` must have a positive mean for the law of Marchenko and Pastur; got {mean:.4g}. "
+                "For a spectrum around zero call fit_semicircle."
+            )
+        return MarchenkoPastur(variance / mean**2 if gamma is None else gamma, mean)
+
+    if gamma is not None:
+        gamma = as_positive("gamma", gamma)
+    return _fit(measure, exclude_outliers, law)
+
+
+def _fit(measure: Measure | Density, exclude: bool, law_of: Callable[[float, float], LawType]) -> LawFit[LawType]:
+    measure = measure_of(measure)
+    found = outliers(measure)
+    num_outliers = len(found) if exclude else 0
+    everything = np.concatenate([found.positions, found.bulk])
+    bulk = found.bulk if exclude else Interval(float(np.min(everything)), float(np.max(everything)))
+    room = 1e-9 * max(abs(bulk.lo), abs(bulk.hi))
+    bulk = Interval(bulk.lo - room, bulk.hi + room)
+    mean, variance = _moments(measure, bulk)
+    if not variance > 0:
+        raise ValueError(f"`measure` must have a bulk of positive width; got a single eigenvalue at {mean:.6g}")
+    law = law_of(mean, variance)
+    width = law.support.hi - law.support.lo
+    # the estimate from one and from half of the steps: what the finite number of steps may still change
+    here, less = (_restricted(each, bulk) for each in (measure, measure.shortened(lambda k: k // 2)))
+    quadrature = wasserstein(here, less) / width / 2 if not _exact(measure) else 0.0
+    trials = _sampled_distances(law_of, mean, variance, measure.sampling_variance) / width
+    rounding = 1.0 / measure.dimension  # eigenvalues are not quantiles: they may be off by one spacing
+    return LawFit(
+        law=law,
+        distance=wasserstein(here, law.distribution()) / width,
+        sampling=float(np.mean(trials)),
+        quadrature=quadrature,
+        limit=float(np.quantile(trials, _QUANTILE)) + quadrature + rounding,
+        bulk=bulk,
+        num_outliers=num_outliers,
+    )
+
+
+def _exact(measure: Measure) -> bool:
+    return all(rule.exact for rule in measure.rules)
+
+
+def _moments(measure: Measure, bulk: Interval) -> tuple[float, float]:
+    """Return mean and variance within an interval: of the nodes, which Gauss' rule makes exact."""
+    x = np.concatenate([measure.known_atoms.positions, *(rule.nodes for rule in measure.rules)])
+    mass = np.concatenate([measure.known_atoms.masses, *(measure.probe_mass * rule.weights for rule in measure.rules)])
+    mass = np.where((x >= bulk.lo) & (x <= bulk.hi), mass, 0.0)
+    mean = float(np.average(x, weights=mass))
+    return mean, float(np.average((x - mean) ** 2, weights=mass))
+
+
+def _restricted(measure: Measure, bulk: Interval) -> Cdf:
+    """Return the best estimate of the distribution within an interval, of mass 1."""
+    whole = distribution_of(measure)
+    x = np.unique(np.concatenate([whole.positions, bulk]))
+    x = x[(x >= bulk.lo) & (x <= bulk.hi)]
+    values = np.column_stack([whole(x, side="left"), whole(x, side="right")]).ravel()
+    values = values - values[0]
+    return Cdf(np.repeat(x, 2), values / values[-1])
+
+
+def _sampled_distances(
+    law_of: Callable[[float, float], Law], mean: float, variance: float, sampling_variance: float
+) -> Floats:
+    """Return W1 distances to the fitted law of spectra that follow it, seen by random probes.
+
+    A probe's distribution function differs from the spectrum's by a Brownian bridge at F(x), of the sampling variance.
+    The fit takes the part of it that a change of mean and variance explains.
+    """
+    F = law_of(mean, variance).distribution()
+    middle, dx = (F.positions[1:] + F.positions[:-1]) / 2, np.diff(F.positions)
+    level = np.clip(F(middle), 0.0, 1.0)
+    steps = np.sqrt(np.maximum(np.diff(level, prepend=0.0, append=1.0), 0.0))
+    walk = np.cumsum(np.random.default_rng(0).standard_normal((_TRIALS, steps.size)) * steps, axis=1)
+    bridge = np.sqrt(sampling_variance) * (walk[:, :-1] - level * walk[:, -1:])
+    shift = -(bridge @ dx)
+    stretch = -2 * (bridge @ (dx * (middle - mean)))
+    h = 1e-3 * np.sqrt(variance)
+    by_mean = (law_of(mean + h, variance).distribution()(middle) - level) / h
+    by_variance = (law_of(mean, variance * 1.001).distribution()(middle) - level) / (variance * 1e-3)
+    left = bridge - shift[:, None] * by_mean - stretch[:, None] * by_variance
+    return np.asarray(np.abs(left) @ dx)

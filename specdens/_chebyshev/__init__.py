@@ -1,0 +1,1 @@
+"""Chebyshev moments and the kernels of the kernel polynomial method."""

@@ -1,0 +1,1 @@
+"""Densities on a grid: the result, its estimators and their smoothing."""

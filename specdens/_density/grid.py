@@ -1,0 +1,27 @@
+"""Grids: the cells around points."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from specdens._distributions.cdf import Floats
+from specdens._validate import as_count
+
+
+def uniform_edges(lo: float, hi: float, num_points: int) -> Floats:
+    """Return the ends of `num_points` equal cells whose centres run from lo to hi."""
+    num_points = as_count("num_points", num_points, minimum=2)
+    half = (hi - lo) / (num_points - 1) / 2
+    return np.linspace(lo - half, hi + half, num_points + 1)
+
+
+def edges_around(grid: ArrayLike) -> Floats:
+    """Return the ends of the cells around given points: half way between them, symmetric at the ends."""
+    points = np.asarray(grid, dtype=np.float64)
+    if points.ndim != 1 or points.size < 2:
+        raise ValueError(f"`grid` must be a vector of at least 2 points; got shape {points.shape}")
+    if not np.all(np.isfinite(points)) or not np.all(np.diff(points) > 0):
+        raise ValueError("`grid` must be finite and strictly increasing")
+    middle = (points[1:] + points[:-1]) / 2
+    return np.concatenate([[2 * points[0] - middle[0]], middle, [2 * points[-1] - middle[-1]]])

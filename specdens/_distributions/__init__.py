@@ -1,0 +1,1 @@
+"""Distributions on the real line: intervals, point masses and piecewise linear distribution functions."""

@@ -1,0 +1,54 @@
+"""Point masses of a measure: eigenvalues that are known, and are never smoothed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Atoms(NamedTuple):
+    """Positions and masses of point masses, in increasing order of position.
+
+    Attributes
+    ----------
+    positions : ndarray
+        Where they are.
+    masses : ndarray
+        Their shares of all eigenvalues.
+    """
+
+    positions: NDArray[np.float64]
+    masses: NDArray[np.float64]
+
+    @classmethod
+    def none(cls) -> Atoms:
+        """Return no atoms."""
+        return cls(np.empty(0), np.empty(0))
+
+    def mass(self) -> float:
+        """Return the sum of the masses."""
+        return float(np.sum(self.masses))
+
+    def scaled(self, factor: float) -> Atoms:
+        """Return the atoms with their masses multiplied by a factor."""
+        return Atoms(self.positions, self.masses * factor)
+
+
+def merge_atoms(groups: Iterable[Atoms], *, tolerance: float) -> Atoms:
+    """Return the union of several sets of atoms; those closer than `tolerance` become one, at their center of mass."""
+    groups = list(groups)
+    positions = np.concatenate([group.positions for group in groups] or [np.empty(0)])
+    masses = np.concatenate([group.masses for group in groups] or [np.empty(0)])
+    if positions.size == 0:
+        return Atoms.none()
+    order = np.argsort(positions, kind="stable")
+    positions, masses = positions[order], masses[order]
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(positions) > tolerance]))
+    merged = np.add.reduceat(masses, starts)
+    # the center is taken relative to the first member, so that rounding does not move an atom that stands alone
+    offsets = positions - np.repeat(positions[starts], np.diff(np.append(starts, positions.size)))
+    safe = np.where(merged > 0, merged, 1.0)
+    return Atoms(positions[starts] + np.add.reduceat(masses * offsets, starts) / safe, merged)

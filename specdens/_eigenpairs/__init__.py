@@ -1,0 +1,1 @@
+"""Eigenpairs: the result, top_eigenpairs and subspace_iteration."""

@@ -1,0 +1,1 @@
+"""The kernel polynomial method: the Chebyshev recurrence and the function `kpm`."""

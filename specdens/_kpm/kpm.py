@@ -1,0 +1,204 @@
+"""The kernel polynomial method: Chebyshev moments, two per product [Weiße et al. 2006]."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from specdens._distributions.cdf import Floats
+from specdens._distributions.interval import Interval, as_interval
+from specdens._kpm.recurrence import ChebyshevRecurrence, LeftBounds
+from specdens._lanczos.fast import fast_lanczos
+from specdens._measure.chebyshev_moments import ChebyshevMoments
+from specdens._operators.base import Operator
+from specdens._operators.complexified import with_vectors_of
+from specdens._operators.convert import as_operator
+from specdens._running.block_runner import BlockRunner
+from specdens._running.executor import ExecutorLike, as_executor
+from specdens._running.monitor import Monitor, Stage
+from specdens._running.start_vectors import as_block_size, as_probes, describe_probes, start_block
+from specdens._validate import as_count
+
+# Automatic bounds: the products of the Lanczos run, twice as many at every new attempt, and the room on either side.
+_BOUNDS_STEPS = (32, 64, 128)
+_BOUNDS_MARGIN = 0.05
+_ROUNDING_ROOM = 8.0  # eps beyond given bounds, so that an eigenvalue at their very end stays inside
+
+
+def kpm(
+    A: Any,
+    *,
+    num_moments: int = 256,
+    num_probes: int = 1,
+    seed: int = 0,
+    bounds: Any = None,
+    block_size: int | None = None,
+    probes: Any = "gaussian",
+    check: bool = True,
+    monitor: Monitor | None = None,
+    executor: ExecutorLike | None = None,
+) -> ChebyshevMoments:
+    """Compute Chebyshev moments of the spectral measure, two per product.
+
+    Probes advance in lockstep, `block_size` at a time, and hold three vectors each, the product included.
+
+    Parameters
+    ----------
+    A
+        A real symmetric or complex Hermitian operator: anything that `as_operator` takes.
+    num_moments
+        The number of moments, μ_0 included; num_moments/2 products per probe.
+    num_probes, seed, block_size, probes
+        As for `fast_lanczos`; the same seed gives the same probes.
+    bounds
+        (lo, hi), which must contain the spectrum outside the known atoms. By default from 32 Lanczos steps, with a
+        margin; where the moments show that an eigenvalue was missed, from more steps, and the moments are made anew.
+    check
+        Whether to check on the way that the operator is deterministic (one further product) and Hermitian (none).
+    monitor, executor
+        Progress and checkpoints, and where to run the blocks of probes, as for `fast_lanczos`.
+
+    Raises
+    ------
+    ValueError
+        If the spectrum leaves the given bounds, which shows within the run: the moments belong to no measure.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> moments = sd.kpm(np.diag(np.linspace(-1, 1, 1000)), num_moments=100, bounds=(-1, 1))
+    >>> moments
+    ChebyshevMoments(dimension=1000, probes=1 gaussian, moments=100 on [-1, 1], products=52, float64)
+    >>> value, stderr = moments.trace(np.exp)
+    >>> bool(abs(value - np.exp(np.linspace(-1, 1, 1000)).sum()) < 2 * stderr)
+    True
+    """
+    started = time.perf_counter()
+    A = with_vectors_of(as_operator(A), probes)
+    seed = as_count("seed", seed, minimum=0)
+    num_moments = as_count("num_moments", num_moments, minimum=2)
+    given = None if bounds is None else _with_room(as_interval("bounds", bounds), A.vectors.eps)
+    kind, num_probes = as_probes(A, probes, num_probes)
+    executor = as_executor(executor)
+    block_size = as_block_size(A, block_size, executor)
+    settings = {
+        "num_moments": num_moments,
+        "num_probes": num_probes,
+        "probes": describe_probes(A, probes),
+        "seed": seed,
+    }
+    settings |= {"block_size": block_size, "bounds": None if given is None else list(given)}
+    total = num_moments // 2 * num_probes
+    with (monitor or Monitor()).stage("kpm", A, settings, total=total) as stage:
+        resumes = any(name.endswith("/indices") for name in stage.saved)
+        attempt = _Attempt(A, probes, seed, block_size, stage, resumes=resumes, executor=executor)
+        if given is not None:
+            mus = _run_within(given, attempt, num_moments, num_probes, check=check)
+        else:
+            mus = _run_automatic(attempt, num_moments, num_probes, check=check)
+    return ChebyshevMoments(
+        mus=mus, interval=attempt.interval, dimension=A.dimension, bulk_dimension=A.bulk_dimension,
+        known_atoms=A.known_atoms, dtype=A.vectors.name, probes=kind, seed=seed, block_size=block_size,
+        num_products=attempt.num_products, seconds=time.perf_counter() - started, notes=stage.notes,
+    )  # fmt: skip
+
+
+@dataclass
+class _Attempt:
+    """The moments within one interval, and what earlier intervals have cost."""
+
+    A: Operator
+    probes: Any
+    seed: int
+    block_size: int
+    stage: Stage
+    resumes: bool
+    """Whether to continue from what the stage has saved."""
+    executor: ExecutorLike | None = None
+    interval: Interval = field(default_factory=lambda: Interval(-1.0, 1.0))
+    num_products: int = 0
+
+    def moments(self, interval: Interval | None, num_moments: int, num_probes: int, *, check: bool) -> Floats:
+        """Return the moments of all probes within an interval, or within that of the checkpoint (None)."""
+        if interval is not None:
+            self.interval = interval
+        runner = BlockRunner(
+            self.A,
+            ChebyshevRecurrence,
+            partial(_begin, self.A, self.probes, self.seed, self.interval),
+            block_size=self.block_size,
+            stage=self.stage,
+            recurrences=None if self.resumes else (),
+            check=check,
+            executor=self.executor,
+        )
+        if interval is None:
+            self.interval = runner.recurrences[0].interval
+            runner.begin = partial(_begin, self.A, self.probes, self.seed, self.interval)
+        self.resumes = False  # another interval begins anew
+        try:
+            runner.advance(num_moments // 2, num_probes)
+            recurrences = [each for each in runner.recurrences if each.indices[0] < num_probes]
+            rows = [each.checked_moments(self.A, num_moments) for each in recurrences]
+        finally:
+            self.num_products += runner.num_products
+        return np.concatenate(rows)[:num_probes] if rows else np.empty((0, num_moments))
+
+
+def _begin(A: Operator, probes: Any, seed: int, interval: Interval, indices: tuple[int, ...]) -> ChebyshevRecurrence:
+    return ChebyshevRecurrence.start(A, indices, start_block(A, probes, indices, seed), interval)
+
+
+def _run_within(interval: Interval, attempt: _Attempt, num_moments: int, num_probes: int, *, check: bool) -> Floats:
+    try:
+        return attempt.moments(interval, num_moments, num_probes, check=check)
+    except LeftBounds as left:
+        raise ValueError(
+            f"`bounds` must contain the spectrum; got ({interval.lo:.6g}, {interval.hi:.6g}), but {left}. Leave "
+            "them out, or take those of spectral_bounds."
+        ) from None
+
+
+def _run_automatic(attempt: _Attempt, num_moments: int, num_probes: int, *, check: bool) -> Floats:
+    """Run within bounds from Lanczos steps, and again within wider ones as long as the moments leave them."""
+    A, interval, evidence = attempt.A, None, ""
+    for num_steps in _BOUNDS_STEPS:
+        if not attempt.resumes:
+            steps = min(num_steps, A.bulk_dimension) or None  # nothing to do where all is known
+            quiet = Monitor(progress=False)
+            measure = fast_lanczos(A, num_steps=steps, seed=attempt.seed, check=check, monitor=quiet)
+            attempt.num_products += measure.num_products
+            interval = _wider(interval, _with_known(A, measure.bounds(margin=_BOUNDS_MARGIN)))
+            check = False
+        try:
+            return attempt.moments(interval, num_moments, num_probes, check=False)
+        except LeftBounds as left:
+            interval, evidence = attempt.interval, str(left)
+    raise ValueError(
+        f"no bounds were found that contain the spectrum: within {interval} of {_BOUNDS_STEPS[-1]} Lanczos steps "
+        f"{evidence}. Give `bounds` that do."
+    )
+
+
+def _with_known(A: Operator, found: Interval) -> Interval:
+    """Return the interval with room for what rounding of known eigenvalues leaves in a bulk that is much smaller."""
+    known = float(np.max(np.abs(A.known_atoms.positions), initial=0.0))
+    room = max(0.0, np.sqrt(A.vectors.eps) * known - found.width / 2)
+    return Interval(found.lo - room, found.hi + room)
+
+
+def _wider(before: Interval | None, found: Interval) -> Interval:
+    """Return the interval that was found, and one wider than that before, which the spectrum has left."""
+    if before is None:
+        return found
+    wider = before.widened(2 * _BOUNDS_MARGIN)
+    return Interval(min(wider.lo, found.lo), max(wider.hi, found.hi))
+
+
+def _with_room(interval: Interval, eps: float) -> Interval:
+    room = _ROUNDING_ROOM * eps * max(abs(interval.lo), abs(interval.hi))
+    return Interval(interval.lo - room, interval.hi + room)

@@ -1,0 +1,1 @@
+"""Lanczos: the recurrence, with and without reorthogonalisation, to a tolerance, and spectral bounds."""

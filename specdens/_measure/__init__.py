@@ -1,0 +1,1 @@
+"""Spectral measures: what a run leaves behind and everything that is read from it."""

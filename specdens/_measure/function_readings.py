@@ -1,0 +1,67 @@
+"""Readings of functions of an operator: traces and moments, with errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from numpy.typing import ArrayLike
+
+from specdens._distributions.cdf import Floats
+from specdens._measure.core import MeasureCore
+from specdens._measure.estimate import Estimate
+from specdens._validate import as_count
+
+
+class FunctionReadings(MeasureCore):
+    """The part of `Measure` that reads functions of the operator."""
+
+    def trace(self, f: Callable[[Floats], ArrayLike]) -> Estimate:
+        """Return the trace of f(A).
+
+        Parameters
+        ----------
+        f : callable
+            A real function of an array of eigenvalues, for instance ``np.log`` (log-determinant),
+            ``lambda x: abs(x)**p`` (Schatten norm), ``np.exp`` (Estrada index), ``np.reciprocal`` (trace of the
+            inverse).
+
+        Returns
+        -------
+        Estimate
+            The trace and its standard error: sampling, quadrature and rounding.
+
+        Raises
+        ------
+        ValueError
+            If f is not finite and real on the nodes.
+
+        Examples
+        --------
+        >>> import numpy as np, specdens as sd
+        >>> A = np.diag(np.linspace(1, 2, 1000))
+        >>> value, stderr = sd.fast_lanczos(A, num_probes=10).trace(np.log)
+        >>> bool(abs(value - np.log(np.linspace(1, 2, 1000)).sum()) < 2 * stderr)
+        True
+        """
+        return self.resolved.trace(f)
+
+    def moments(self, num_moments: int) -> Floats:
+        """Return the means of λ⁰, λ¹, …, λ^(num_moments−1) over the spectrum.
+
+        Parameters
+        ----------
+        num_moments : int
+            The number of moments, that of degree 0 included.
+
+        Returns
+        -------
+        ndarray
+            The moments, in increasing degree.
+
+        Examples
+        --------
+        >>> import numpy as np, specdens as sd
+        >>> sd.fast_lanczos(np.diag([1.0, 3.0]), probes=np.ones(2)).moments(3).round(12)
+        array([1., 2., 5.])
+        """
+        return self.resolved.moments(as_count("num_moments", num_moments))

@@ -1,0 +1,356 @@
+"""`SpectralMeasure`: the measure that a Lanczos run leaves behind."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from specdens._chebyshev.moments import moments_of_tridiagonal
+from specdens._distributions.atoms import Atoms
+from specdens._distributions.cdf import Cdf, Floats
+from specdens._distributions.interval import Interval
+from specdens._measure.base import Measure
+from specdens._measure.convergence import Convergence, assess_convergence
+from specdens._measure.known_moments import as_moments
+from specdens._measure.quadrature import Rule
+from specdens._measure.refined_cdf import refined_cdf
+from specdens._measure.resolvent import Resolvent, resolvent_of
+from specdens._measure.ritz import decompose, has_converged, ritz_bounds
+from specdens._operators.base import Operator
+from specdens._validate import as_count
+
+if TYPE_CHECKING:
+    from specdens._lanczos.recurrence import Recurrence
+
+# The interval is chosen when the spectrum is known: room for rounding, and for an edge that has not converged.
+_CHEBYSHEV_MARGIN = 1e-3
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SpectralMeasure(Measure):
+    """The spectral measure of an operator from a Lanczos run.
+
+    Made by `fast_lanczos` and `slow_lanczos`. It holds the coefficients of the recurrence; nodes, weights and all that
+    is read or drawn from them cost no further product.
+
+    Attributes
+    ----------
+    alphas : tuple of ndarray
+        Per probe the diagonal α₁, …, α_M of T.
+    betas : tuple of ndarray
+        Per probe the off-diagonal β₁, …, β_{M−1} of T.
+    last_betas : ndarray
+        Per probe β_M, which couples to the next vector; 0 where the recurrence ended because T is exact.
+    dimension : int
+        The number of eigenvalues.
+    bulk_dimension : int
+        The dimension of the space that the probes live in: `dimension` less the number of known eigenvalues.
+    known_atoms : Atoms
+        Deflated eigenvalues, or a null space known by construction, with their masses.
+    dtype : str
+        The dtype of the vectors.
+    probes : str
+        "gaussian", "rademacher", "given", or "exact" where all eigenvalues were computed.
+    seed : int
+        The seed of the probes.
+    block_size : int
+        The number of probes that ran together.
+    method : str
+        "fast_lanczos", "slow_lanczos", "kpm" or "exact".
+    num_products : int
+        The number of products that were made, those for checks included.
+    seconds : float
+        How long the run took.
+    recurrences : tuple
+        The state of the run with its vectors, kept by ``keep_vectors=True`` for `extend`; else empty.
+    exact_probes : tuple of bool or None
+        Which probes are exact, where that is known from a longer run.
+    notes : tuple of str
+        Remarks on the run, such as a resumption with other versions.
+    is_simple : bool
+        Whether every eigenvalue is known to be simple; see `assuming_simple`.
+    known_moments : tuple of float or None
+        Exact means of λ, λ², … over the spectrum; see `with_moments`.
+    """
+
+    alphas: tuple[Floats, ...]
+    betas: tuple[Floats, ...]
+    last_betas: Floats
+    dimension: int
+    bulk_dimension: int
+    known_atoms: Atoms
+    dtype: str
+    probes: str
+    seed: int
+    block_size: int
+    method: str
+    num_products: int
+    seconds: float
+    recurrences: tuple[Recurrence, ...] = ()
+    exact_probes: tuple[bool, ...] | None = None
+    notes: tuple[str, ...] = ()
+    is_simple: bool = False
+    known_moments: tuple[float, ...] | None = None
+
+    @property
+    def has_residuals(self) -> bool:  # type: ignore[override]
+        return self.method != "kpm"
+
+    def assuming_simple(self) -> SpectralMeasure:
+        """Return the measure for a spectrum that is known to be simple: isolated eigenvalues weigh exactly 1/n each.
+
+        Without this, multiplicities are inferred from the weights that the probes saw, and the doubt about them is
+        part of every standard error. A generic matrix without symmetries has a simple spectrum; lattices, graphs and
+        operators with symmetries do not.
+
+        Returns
+        -------
+        SpectralMeasure
+            The same measure, read with that knowledge.
+
+        Examples
+        --------
+        >>> import numpy as np, specdens as sd
+        >>> e = np.concatenate([np.linspace(-1, 1, 990), np.arange(10.0, 20.0)])
+        >>> measure = sd.fast_lanczos(np.diag(e)).assuming_simple()
+        >>> [round(x, 6) for x in measure.count(5, 30)]
+        [10.0, 0.0]
+        """
+        return replace(self, is_simple=True)
+
+    def with_moments(self, known_moments: ArrayLike) -> SpectralMeasure:
+        """Return the measure for a spectrum whose first moments are known: weights and errors are corrected by them.
+
+        Parameters
+        ----------
+        known_moments : array_like
+            The exact means of λ, λ², … over the spectrum, up to seven: tr A / n, tr A² / n, …
+
+        Returns
+        -------
+        SpectralMeasure
+            The same measure, read with that knowledge.
+
+        Raises
+        ------
+        ValueError
+            If these cannot be moments.
+
+        Examples
+        --------
+        >>> import numpy as np, specdens as sd
+        >>> e = np.linspace(-1, 1, 2000)
+        >>> measure = sd.fast_lanczos(np.diag(e))
+        >>> better = measure.with_moments([np.mean(e), np.mean(e**2)])
+        >>> bool(better.count(0, 1).stderr < 0.6 * measure.count(0, 1).stderr)
+        True
+        """
+        return replace(self, known_moments=as_moments(known_moments))
+
+    @classmethod
+    def from_recurrences(
+        cls,
+        A: Operator,
+        recurrences: Sequence[Recurrence],
+        *,
+        method: str,
+        probes: str,
+        seed: int,
+        block_size: int,
+        num_products: int,
+        seconds: float,
+        notes: tuple[str, ...] = (),
+    ) -> SpectralMeasure:
+        """Collect the coefficients of finished recurrences."""
+        columns = [(each, j) for each in recurrences for j in range(len(each.indices))]
+        return cls(
+            alphas=tuple(np.array(each.alphas[j]) for each, j in columns),
+            betas=tuple(np.array(each.betas[j][:-1]) for each, j in columns),
+            last_betas=np.array([each.betas[j][-1] if each.active[j] else 0.0 for each, j in columns]),
+            dimension=A.dimension,
+            bulk_dimension=A.bulk_dimension,
+            known_atoms=A.known_atoms,
+            dtype=A.vectors.name,
+            probes=probes,
+            seed=seed,
+            block_size=block_size,
+            method=method,
+            num_products=num_products,
+            seconds=seconds,
+            recurrences=tuple(recurrences),
+            notes=notes,
+        )
+
+    # -- the quadrature rule of every probe ----------------------------------------------------------------------
+
+    @property
+    def num_probes(self) -> int:
+        """The number of start vectors."""
+        return len(self.alphas)
+
+    @property
+    def num_steps(self) -> int:
+        """The largest number of steps that a probe has made."""
+        return max((alphas.size for alphas in self.alphas), default=0)
+
+    @cached_property
+    def _decompositions(self) -> tuple[tuple[Floats, Floats, Floats], ...]:
+        return tuple(
+            decompose(*coefficients) for coefficients in zip(self.alphas, self.betas, self.last_betas, strict=True)
+        )
+
+    @property
+    def nodes(self) -> tuple[Floats, ...]:
+        """Per probe the Ritz values, increasing.
+
+        Converged eigenvalues appear several times without reorthogonalisation ("ghosts"), so that the number of nodes
+        near an eigenvalue says nothing of its multiplicity.
+        """
+        return tuple(nodes for nodes, _, _ in self._decompositions)
+
+    @property
+    def weights(self) -> tuple[Floats, ...]:
+        """Per probe the weights of the nodes: the squared first components of T's eigenvectors, of sum 1."""
+        return tuple(weights for _, weights, _ in self._decompositions)
+
+    @property
+    def absolute_residuals(self) -> tuple[Floats, ...]:
+        """Per probe and node the norm of (A − θ)y for the Ritz vector y, which bounds the distance to an eigenvalue."""
+        return tuple(residuals for _, _, residuals in self._decompositions)
+
+    @property
+    def residuals(self) -> tuple[Floats, ...]:
+        """The deprecated name of `absolute_residuals`: the residuals of `EigenPairs` are relative."""
+        warnings.warn(
+            "SpectralMeasure.residuals is now called absolute_residuals; those of EigenPairs are relative",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.absolute_residuals
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """Per probe the quadrature rule for smooth functions."""
+        return tuple(
+            Rule(nodes, weights, np.maximum(residuals, exact * self._rounding(nodes)), exact)
+            for (nodes, weights, residuals), exact in zip(self._decompositions, self._exact, strict=True)
+        )
+
+    @cached_property
+    def _exact(self) -> tuple[bool, ...]:
+        """Which probes have found an invariant subspace; a shortened measure takes this from the whole."""
+        if self.exact_probes is not None:
+            return self.exact_probes
+        return tuple(
+            bool(last == 0) or (self.method != "kpm" and has_converged(*decomposition, self.eps))
+            for decomposition, last in zip(self._decompositions, self.last_betas, strict=True)
+        )
+
+    def _rounding(self, nodes: Floats) -> float:
+        """Return how far rounding may have moved the nodes of an exact rule."""
+        return 30 * self.eps * float(np.max(np.abs(nodes), initial=0.0))
+
+    @cached_property
+    def probe_cdfs(self) -> tuple[Cdf, ...]:
+        """Per probe the best estimate of the distribution function of the bulk, of mass 1."""
+        return tuple(refined_cdf(rule, eps=self.eps) for rule in self.rules)
+
+    def bounds(self, *, margin: float = 0.0) -> Interval:
+        """Return an interval that contains the spectrum outside the known atoms.
+
+        Parameters
+        ----------
+        margin : float, default 0
+            What is added at either end, as a share of the width.
+
+        Returns
+        -------
+        Interval
+            The outermost Ritz values, each widened by its residual and by the margin.
+        """
+        interval = ritz_bounds(self.nodes, self.absolute_residuals, self.known_atoms.positions)
+        return interval.widened(margin) if margin else interval
+
+    def chebyshev_moments(self) -> tuple[Floats, Interval]:
+        """Return the Chebyshev moments of every smooth probe, one row each, and their interval."""
+        interval = self.bounds(margin=_CHEBYSHEV_MARGIN)
+        smooth = [(a, b) for a, b, rule in zip(self.alphas, self.betas, self.rules, strict=True) if not rule.exact]
+        num_moments = 2 * min((alphas.size for alphas, _ in smooth), default=1)  # exact for the shortest probe too
+        mus = [moments_of_tridiagonal(alphas, betas, interval, num_moments) for alphas, betas in smooth]
+        return np.array(mus).reshape(len(mus), num_moments), interval
+
+    # -- fewer steps or probes -----------------------------------------------------------------------------------
+
+    def truncated(self, num_steps: int) -> SpectralMeasure:
+        num_steps = as_count("num_steps", num_steps)
+        return self._with_lengths([min(num_steps, alphas.size) for alphas in self.alphas])
+
+    def within(self, num_steps: int, num_probes: int) -> SpectralMeasure:
+        """Return the measure that a run of fewer steps or probes would have given."""
+        if self.num_probes <= num_probes and self.num_steps <= num_steps:
+            return self
+        part = replace(
+            self,
+            alphas=self.alphas[:num_probes],
+            betas=self.betas[:num_probes],
+            last_betas=self.last_betas[:num_probes],
+            recurrences=(),
+        )
+        return part.truncated(num_steps)
+
+    def shortened(self, cut: Callable[[int], int]) -> SpectralMeasure:
+        """Return the measure after `cut(k)` of every probe's k steps; exact probes stay whole."""
+        sizes = [alphas.size for alphas in self.alphas]
+        lengths = tuple(m if exact else max(1, cut(m)) for m, exact in zip(sizes, self._exact, strict=True))
+        if lengths not in self._shortened:
+            self._shortened[lengths] = replace(self._with_lengths(lengths), exact_probes=self._exact)
+        return self._shortened[lengths]
+
+    @cached_property
+    def _shortened(self) -> dict[tuple[int, ...], SpectralMeasure]:
+        return {}
+
+    def _with_lengths(self, lengths: Sequence[int]) -> SpectralMeasure:
+        last_betas = [
+            last if m == betas.size + 1 else betas[m - 1]
+            for betas, last, m in zip(self.betas, self.last_betas, lengths, strict=True)
+        ]
+        return replace(
+            self,
+            alphas=tuple(alphas[:m] for alphas, m in zip(self.alphas, lengths, strict=True)),
+            betas=tuple(betas[: m - 1] for betas, m in zip(self.betas, lengths, strict=True)),
+            last_betas=np.array(last_betas),
+            recurrences=(),
+            exact_probes=None,
+        )
+
+    def __getitem__(self, index: int) -> SpectralMeasure:
+        j = range(self.num_probes)[index]
+        one = slice(j, j + 1)
+        return replace(
+            self, alphas=self.alphas[one], betas=self.betas[one], last_betas=self.last_betas[one], recurrences=(),
+            exact_probes=None if self.exact_probes is None else self.exact_probes[one],
+        )  # fmt: skip
+
+    def resolvent(self, z: ArrayLike, *, terminator: Literal["auto", "sqrt"] | None = None) -> Resolvent:
+        return resolvent_of(self, z, terminator)
+
+    def convergence(self) -> Convergence:
+        return assess_convergence(self)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What made this measure: method, probes, steps, seed, precision, products, seconds and versions."""
+        return {**super().settings, "method": self.method, "num_steps": self.num_steps}
+
+    def __repr__(self) -> str:
+        return (
+            f"SpectralMeasure({self.method}, dimension={self.dimension}, probes={self.num_probes} {self.probes}, "
+            f"steps={self.num_steps}, products={self.num_products}, {self.dtype})"
+        )

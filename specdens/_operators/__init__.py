@@ -1,0 +1,1 @@
+"""Operators: the protocol, conversion, matrices, functions, sums, wrappers, deflation and checks."""

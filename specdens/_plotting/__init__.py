@@ -1,0 +1,1 @@
+"""Pictures of densities. Needs matplotlib, except for the SVG of notebooks."""

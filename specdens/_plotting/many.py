@@ -1,0 +1,266 @@
+"""Several densities on shared axes, and grids of such panels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from specdens._deprecation import resolve_renamed, warn_deprecated
+from specdens._plotting.axes import new_axes, pyplot, scale_axes, show_resolution
+from specdens._plotting.single import add_legend, linear_width_of, plot_density
+from specdens._plotting.stems import masses_axis
+
+if TYPE_CHECKING:
+    from specdens._density.density import Density
+    from specdens._measure.base import Measure
+
+    Drawable: TypeAlias = Density | Measure
+
+# The paper's red, green and blue, in the shades of Okabe and Ito: distinct for the colour-blind, on white and on black.
+PAPER = {"Hess": "#d55e00", "G": "#009e73", "H": "#2a8fd0"}
+CYCLE = ("#d55e00", "#009e73", "#2a8fd0", "#cc79a7", "#e69f00", "#8c8c8c")
+STYLES = ("-", "--", "-.", ":")  # so that they can be told apart in grey, and where one covers another
+
+
+def plot_densities(
+    *densities: Drawable | Mapping[str, Drawable] | Iterable[Drawable],
+    ax: Any = None,
+    x: Literal["linear", "symlog"] = "linear",
+    colors: Mapping[str, Any] | None = None,
+    log_y: bool = False,
+    band: bool = True,
+    annotate_outliers: bool = False,
+    legend: bool = True,
+    log: bool | None = None,
+) -> Any:
+    """Draw several densities on shared axes.
+
+    Parameters
+    ----------
+    *densities : Density, Measure, mapping or iterable of these
+        What to draw, all of the same axis: by name in a mapping, or one after another. A measure is drawn as by
+        `Measure.density`. "Hess", "G" and "H" have the colours of the paper.
+    ax : matplotlib.axes.Axes, optional
+        The Axes to draw in; by default those of a new figure.
+    x : {"linear", "symlog"}, default "linear"
+        As in `Density.plot`; the densities share one linear part.
+    colors : mapping, optional
+        Colours by name, for some or all.
+    log_y : bool, default False
+        Whether the density is on a logarithmic axis.
+    band, annotate_outliers : bool
+        As in `Density.plot`.
+    legend : bool, default True
+        Whether to add a legend.
+    log : bool, optional
+        Deprecated name of `log_y`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The Axes.
+
+    Raises
+    ------
+    TypeError
+        If something is neither a density nor a measure.
+    ValueError
+        If there is none, or their axes differ.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> G, H = np.diag(np.linspace(0, 2, 500)), np.diag(np.linspace(-1, 1, 500))
+    >>> named = {name: sd.spectral_density(A) for name, A in [("Hess", G + H), ("G", G), ("H", H)]}
+    >>> ax = sd.plot_densities(named, log_y=True)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['Hess', 'G', 'H']
+    >>> ax = sd.plot_densities(named["G"], named["H"])
+    """
+    log_y = resolve_renamed("log", log, "log_y", log_y)
+    drawables: list[Any] = list(densities)
+    if len(drawables) == 2 and hasattr(drawables[1], "get_legend_handles_labels"):
+        warn_deprecated("pass `ax` by keyword")
+        ax = drawables.pop()
+    named = _by_name(drawables)
+    width = linear_width_of(x, list(named.values()))
+    return _draw_named(
+        named, ax, width, colors=colors, log_y=log_y, band=band, annotate_outliers=annotate_outliers, legend=legend
+    )
+
+
+def _draw_named(
+    named: Mapping[str, Density],
+    ax: Any,
+    linear_width: float | None,
+    *,
+    colors: Mapping[str, Any] | None,
+    log_y: bool,
+    band: bool,
+    annotate_outliers: bool = False,
+    legend: bool = True,
+) -> Any:
+    """Draw densities of one axis by name."""
+    ax = new_axes() if ax is None else ax
+    for (name, density), color, style in zip(named.items(), _colors(named, colors), _styles(), strict=False):
+        outliers = density.named_eigenvalues() if annotate_outliers else None
+        plot_density(
+            density, ax, label=name, color=color, linestyle=style, log_y=log_y, linear_width=linear_width, band=band,
+            outliers=outliers,
+        )  # fmt: skip
+    scale_axes(ax, list(named.values()), log_y=log_y, linear_width=linear_width)
+    if legend:
+        show_resolution(ax, list(named.values()))
+        add_legend(ax)
+    return ax
+
+
+def _by_name(densities: Iterable[Any]) -> dict[str, Density]:
+    """Return the densities of all arguments by name; those without a name are numbered."""
+    named: dict[str, Density] = {}
+    for each in densities:
+        if isinstance(each, Mapping):
+            named |= {str(name): as_density(value) for name, value in each.items()}
+        else:
+            group = each if isinstance(each, Iterable) else [each]
+            named |= {str(number): as_density(value) for number, value in enumerate(group, start=len(named) + 1)}
+    if not named:
+        raise ValueError("`densities` must name at least one density; got none")
+    axes = {name: density.axis for name, density in named.items()}
+    if len(set(axes.values())) > 1:
+        pairs = ", ".join(f"{name}: {axis}" for name, axis in axes.items())
+        raise ValueError(f"`densities` must have the same axis; got {pairs}. Draw them alike from their measures.")
+    return named
+
+
+def as_density(drawable: Any) -> Density:
+    """Return a density itself, or that of a measure."""
+    if hasattr(drawable, "find_outliers"):  # densities and measures; neither can be imported here, they draw themselves
+        density: Density = drawable.density() if hasattr(drawable, "density") else drawable
+        return density
+    raise TypeError(f"`densities` must be densities or measures; got {type(drawable).__name__}")
+
+
+def _styles() -> Iterator[str]:
+    while True:
+        yield from STYLES
+
+
+def _colors(names: Mapping[str, Any], given: Mapping[str, Any] | None) -> list[Any]:
+    chosen = {**PAPER, **(given or {})}
+    free = [color for color in CYCLE if color not in {chosen[name] for name in names if name in chosen}]
+    unnamed = [name for name in names if name not in chosen]
+    chosen.update({name: (free or list(CYCLE))[i % len(free or CYCLE)] for i, name in enumerate(unnamed)})
+    return [chosen[name] for name in names]
+
+
+def plot_grid(
+    rows: Mapping[str, Mapping[str, Drawable | Mapping[str, Drawable]]],
+    *,
+    x: Literal["linear", "symlog"] = "linear",
+    colors: Mapping[str, Any] | None = None,
+    log_y: bool = True,
+    band: bool = True,
+    panel_size: tuple[float, float] = (2.6, 1.8),
+    log: bool | None = None,
+) -> Any:
+    """Draw a grid of panels with shared axes, for instance epochs × sample sizes.
+
+    Parameters
+    ----------
+    rows : mapping
+        Per row title a mapping from column title to what the panel shows: a density or measure, or several by name.
+        Panels that are missing stay empty.
+    x, colors, band
+        As in `plot_densities`.
+    log_y : bool, default True
+        Whether the densities are on a logarithmic axis.
+    panel_size : (float, float), default (2.6, 1.8)
+        Width and height of a panel in inches.
+    log : bool, optional
+        Deprecated name of `log_y`.
+
+    Returns
+    -------
+    ndarray of matplotlib.axes.Axes
+        One Axes per row and column.
+
+    Raises
+    ------
+    ValueError
+        If there is no panel, or the densities are of different axes.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> H = sd.spectral_density(np.diag(np.linspace(-1, 1, 500)))
+    >>> axes = sd.plot_grid({"epoch 1": {"n = 10": {"H": H}, "n = 100": {"H": H}}, "epoch 2": {"n = 10": {"H": H}}})
+    >>> axes.shape
+    (2, 2)
+    """
+    log_y = resolve_renamed("log", log, "log_y", log_y)
+    columns = list(dict.fromkeys(column for panels in rows.values() for column in panels))
+    if not columns:
+        raise ValueError("`rows` must hold at least one panel; got none")
+    panels = {
+        (i, columns.index(column)): _panel(panel)
+        for i, row in enumerate(rows.values())
+        for column, panel in row.items()
+    }
+    drawn = [density for named in panels.values() for density in named.values()]
+    if len({density.axis for density in drawn}) > 1:
+        raise ValueError("`rows` must hold densities of the same axis, because all panels share theirs")
+    shape = (len(rows), len(columns))
+    size = (panel_size[0] * shape[1] + 0.8, panel_size[1] * shape[0] + 0.8)
+    figure, axes = pyplot().subplots(
+        *shape, sharex=True, sharey=True, squeeze=False, figsize=size, layout="constrained"
+    )
+    width = linear_width_of(x, drawn)
+    for place, named in panels.items():
+        _draw_named(named, axes[place], width, colors=colors, log_y=log_y, band=band, legend=False)
+    _dress(figure, axes, list(rows), columns, set(panels))
+    scale_axes(axes[0, 0], drawn, log_y=log_y, linear_width=width)
+    figure.supylabel(axes[0, 0].get_ylabel(), fontsize="medium")
+    figure.supxlabel(axes[0, 0].get_xlabel(), fontsize="medium")
+    for ax in axes.ravel():
+        ax.set(xlabel="", ylabel="")
+    return axes
+
+
+def _panel(panel: Any) -> dict[str, Density]:
+    named = panel if isinstance(panel, Mapping) else {"density": panel}
+    return {name: as_density(value) for name, value in named.items()}
+
+
+def _dress(figure: Any, axes: Any, rows: list[str], columns: list[str], filled: set[tuple[int, int]]) -> None:
+    """Write the titles of rows and columns and one legend; give all point masses one scale."""
+    for ax, title in zip(axes[0], columns, strict=True):
+        ax.set_title(title, fontsize="medium")
+    for ax, title in zip(axes[:, 0], rows, strict=True):
+        ax.annotate(
+            title, (0, 0.5), xytext=(-ax.yaxis.labelpad - 34, 0), xycoords="axes fraction", textcoords="offset points",
+            rotation=90, ha="right", va="center",
+        )  # fmt: skip
+    for place in np.ndindex(axes.shape):
+        if place not in filled:
+            axes[place].set_visible(False)
+    twins = [(place, masses_axis(axes[place])) for place in sorted(filled)]
+    twins = [(place, twin) for place, twin in twins if twin is not None]
+    top = max((twin.get_ylim()[1] for _, twin in twins), default=1.0)
+    log = any(twin.get_yscale() == "log" for _, twin in twins)
+    bottom = min((twin.get_ylim()[0] for _, twin in twins if twin.get_yscale() == "log"), default=0.0)
+    for (_, j), twin in twins:
+        if log:
+            twin.set_yscale("log")
+        twin.set_ylim(bottom, top)
+        last = j == len(columns) - 1
+        twin.set_ylabel("eigenvalues (stems)" if last else "", fontsize="small")
+        twin.tick_params(labelright=last)
+    handles: dict[str, Any] = {}
+    for place in sorted(filled):
+        for handle, label in zip(*axes[place].get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if len(handles) > 1:
+        figure.legend(handles.values(), handles.keys(), loc="outside upper right", ncols=len(handles))

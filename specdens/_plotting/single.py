@@ -1,0 +1,78 @@
+"""One density in a picture. Needs matplotlib, which is imported when a picture is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from specdens._distributions.cdf import Floats
+from specdens._plotting.axes import curve, new_axes, scale_axes, show_resolution, symlog_width
+from specdens._plotting.stems import PLACES, annotate, draw_atoms, masses_axis
+from specdens._validate import as_choice
+
+if TYPE_CHECKING:
+    from specdens._density.density import Density
+
+BAND = "± 2 standard errors"
+SCALES = ("linear", "symlog")
+
+
+def plot_density(
+    density: Density,
+    ax: Any = None,
+    *,
+    label: str | None = None,
+    color: Any = None,
+    linestyle: str = "-",
+    log_y: bool = False,
+    linear_width: float | None = None,
+    band: bool = True,
+    outliers: Floats | None = None,
+) -> Any:
+    """Draw a density with a band of two standard errors, and its atoms as stems on an axis of their own.
+
+    The parameters are those of `Density.plot`; `linear_width` makes the axis symmetric-log, and `outliers` are the
+    eigenvalues to name.
+    """
+    own = ax is None
+    ax = new_axes() if own else ax
+    name = "density" if label is None else label
+    x, height, error = curve(density, linear_width)
+    (line,) = ax.plot(x, height, color=color, linestyle=linestyle, linewidth=1.4, label=name)
+    color = line.get_color()
+    if band:
+        name = BAND if label is None else "_nolegend_"
+        lower, upper = np.maximum(height - 2 * error, 0.0), height + 2 * error
+        ax.fill_between(x, lower, upper, color=color, alpha=0.25, linewidth=0, label=name)
+    if density.atoms.positions.size:
+        draw_atoms(ax, density, color, None if label is not None else "point masses (right axis)")
+    scale_axes(ax, [density], log_y=log_y, linear_width=linear_width)
+    if outliers is not None and density.axis in PLACES:
+        annotate(ax, density, outliers, color, "outliers" if label is None else "_nolegend_")
+    if own:
+        show_resolution(ax, [density])
+        add_legend(ax)
+    return ax
+
+
+def linear_width_of(x: str, densities: Sequence[Density]) -> float | None:
+    """Return the width of the linear part of a symmetric-log axis for densities, or None for a linear one."""
+    as_choice("x", x, SCALES)
+    if x == "linear":
+        return None
+    if any(density.axis != "λ" for density in densities):
+        raise ValueError(f'`x` must be "linear" for a density of {densities[0].axis}; "symlog" is for densities of λ')
+    return symlog_width(densities)
+
+
+def add_legend(ax: Any) -> None:
+    """Add one legend for the density and its point masses."""
+    handles, labels = ax.get_legend_handles_labels()
+    twin = masses_axis(ax)
+    if twin is not None:
+        more, names = twin.get_legend_handles_labels()
+        handles, labels = handles + more, labels + names
+    if handles:
+        ax.legend(handles, labels, loc="best", fontsize="small")

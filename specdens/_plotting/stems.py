@@ -1,0 +1,130 @@
+"""Point masses of a picture as stems on an axis of their own, with their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from specdens._distributions.cdf import Floats
+from specdens._plotting.axes import LOG_AXIS
+
+if TYPE_CHECKING:
+    from specdens._density.density import Density
+
+_MASSES = "specdens: point masses"  # the label by which a picture's axis of masses is found again
+_LABELS = 12  # values that are written in a picture
+_LISTED = 12  # and in a legend
+_APART = 0.035  # of the width of the picture: labels closer than that would overlap
+
+
+def masses_axis(ax: Any) -> Any:
+    """Return the right-hand axis of point masses that belongs to an Axes, or None."""
+    same_place = (other for other in ax.figure.axes if other.get_label() == _MASSES)
+    return next((other for other in same_place if ax.get_shared_x_axes().joined(ax, other) and _over(ax, other)), None)
+
+
+def _over(ax: Any, other: Any) -> bool:
+    return ax.get_subplotspec() == other.get_subplotspec() and bool(
+        np.allclose(ax.get_position().bounds, other.get_position().bounds)
+    )
+
+
+def draw_atoms(ax: Any, density: Density, color: Any, label: str | None) -> None:
+    """Draw the atoms as stems against a second vertical axis: a mass is not a density."""
+    positions, heights, name = *_stems(density), _stem_name(density)
+    twin = masses_axis(ax)
+    if twin is None:
+        twin = ax.twinx()
+        twin.set_label(_MASSES)
+        twin.set_ylabel(name)
+    elif twin.get_ylabel() != name:
+        twin.set_ylabel("number of eigenvalues (stems)")
+    twin.vlines(positions, 0.0, heights, color=color, linewidth=1.2, alpha=0.8)
+    twin.plot(positions, heights, "o", color=color, markersize=4.5, fillstyle="none", label=label or "_nolegend_")
+    shown = np.concatenate([line.get_ydata() for line in twin.lines])
+    lowest, highest = float(np.min(shown)), float(np.max(shown))
+    if highest > 30 * lowest:
+        twin.set_yscale("log")
+        twin.set_ylim(lowest / 3, highest * 30)
+    else:
+        twin.set_ylim(0.0, 1.6 * highest)
+        twin.yaxis.get_major_locator().set_params(integer=density.measure.probes != "given")
+
+
+def _stems(density: Density) -> tuple[Floats, Floats]:
+    counted = density.measure.probes != "given"
+    return density.atoms.positions, density.atoms.masses * (density.measure.dimension if counted else 1)
+
+
+def _stem_name(density: Density) -> str:
+    if density.measure.probes == "given":
+        return "mass (stems)"
+    known = density.atoms.positions.size <= density.measure.known_atoms.positions.size
+    return f"{'' if known else 'estimated '}number of eigenvalues, of {density.measure.dimension} (stems)"
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def annotate(ax: Any, density: Density, values: Floats, color: Any, label: str) -> None:
+    """Write eigenvalues beside their stems, or over a mark on the axis where they have none.
+
+    What finds no room beside the others is listed in the legend.
+    """
+    places = _places(density, values)
+    twin = masses_axis(ax)
+    across = ax.get_xaxis_transform()
+    named = [text.xy[0] for text in ax.texts if hasattr(text, "xy")]
+    room, left_out = len(named) + _LABELS, []
+    for x, value in sorted(places, key=lambda pair: -abs(pair[1])):
+        pixels = [abs(np.diff(across.transform([(x, 0.0), (other, 0.0)])[:, 0])[0]) for other in named]
+        if len(named) == room or any(distance < _APART * ax.bbox.width for distance in pixels):
+            left_out.append(value)
+            continue
+        named.append(x)
+        at = np.flatnonzero(density.atoms.positions == x)
+        height = float(_stems(density)[1][at[0]]) if at.size else 0.0
+        ax.annotate(
+            format_eigenvalue(value, density), (x, height if at.size else 0.0), xytext=(0, 7),
+            textcoords="offset points", xycoords=twin.transData if at.size and twin is not None else across,
+            rotation=90, ha="center", va="bottom", fontsize="small",
+        )  # fmt: skip
+    free = [x for x, _ in places if not np.any(density.atoms.positions == x)]
+    if free:
+        ax.plot(free, np.zeros(len(free)), "^", color=color, markersize=5, transform=across,
+                clip_on=False, label=label)  # fmt: skip
+    if left_out and label != "_nolegend_":
+        ax.plot([], [], " ", label=_listed(left_out, density))
+
+
+def _listed(values: list[float], density: Density) -> str:
+    words = [format_eigenvalue(value, density) for value in sorted(values)]
+    shown = words if len(words) <= _LISTED else [*words[: _LISTED // 2], "…", *words[-_LISTED // 2 :]]
+    rows = [", ".join(shown[i : i + 4]) for i in range(0, len(shown), 4)]
+    return "also at " + ",\n".join(rows)
+
+
+def format_eigenvalue(value: float, density: Density) -> str:
+    """Return an eigenvalue in four digits; what is zero to rounding is 0."""
+    scale = max(abs(float(density.edges[0])), abs(float(density.edges[-1])))
+    return "0" if abs(value) <= 1e3 * density.measure.eps * scale else f"{value:.4g}"
+
+
+def _places(density: Density, values: Floats) -> list[tuple[float, float]]:
+    """Return pairs of place on the axis and eigenvalue, those at the same place once."""
+    x = np.array(PLACES[density.axis](values, density.epsilon or 0.0))
+    for i, place in enumerate(x):  # an atom is where it is drawn, to the last bit
+        near = np.isclose(density.atoms.positions, place, rtol=1e-9, atol=1e-9 * np.max(np.abs(density.edges)))
+        if np.any(near):
+            x[i] = density.atoms.positions[near][0]
+    return list(dict(zip(x.tolist(), values.tolist(), strict=True)).items())
+
+
+PLACES: dict[str, Callable[[Floats, float], Floats]] = {
+    "λ": lambda x, _: x,
+    "|λ|": lambda x, _: np.abs(x),
+    LOG_AXIS: lambda x, epsilon: np.log(np.abs(x) + epsilon),
+}
+"""From an eigenvalue to its place on an axis, given ε."""

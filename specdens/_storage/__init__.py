@@ -1,0 +1,1 @@
+"""Files: atomic writes, the one ``.npz`` layer of results and checkpoints, saved results and CSV."""

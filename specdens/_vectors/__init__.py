@@ -1,0 +1,1 @@
+"""Vector operations for every array library, random probes, compiled kernels and threads."""

@@ -1,0 +1,64 @@
+"""Vectors whose rows are distributed over processes: every inner product is followed by a sum over the processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+from specdens._typing import Array
+from specdens._vectors.base import Terms, Vectors
+
+
+class DistributedVectors(Vectors):
+    """Operations on the local rows of vectors; inner products, norms and coefficients are those of whole vectors.
+
+    Parameters
+    ----------
+    local : Vectors
+        The operations on the rows of this process.
+    reduce : callable
+        From an array of float64 or complex128 numbers to its sum over all processes, the same on each of them. It is
+        called in the same order everywhere.
+    offset : int
+        The number of the first local row.
+    length : int
+        The number of rows in all.
+    """
+
+    def __init__(self, local: Vectors, reduce: Callable[[Array], Array], *, offset: int, length: int) -> None:
+        self.__dict__.update(local.__dict__)
+        self.local, self.reduce, self.offset, self.length = local, reduce, offset, length
+        self.is_first = offset == 0
+
+    def whole_length(self, n: int) -> int:
+        return self.length
+
+    def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
+        return self.local.from_host(values, dtype)
+
+    def to_host(self, x: Array) -> NDArray[Any]:
+        return self.local.to_host(x)
+
+    def dot(self, x: Array, y: Array) -> Array:
+        return self._summed(self.local.dot(x, y))
+
+    def largest(self, x: Array) -> Array:
+        return self._summed(self._wide(self.local.largest(x)))
+
+    def coefficients(self, Q: Array, x: Array) -> Array:
+        return self._summed(self.local.coefficients(Q, x))
+
+    def three_term(
+        self, w: Array, v: Array, v_prev: Array | None, terms: Terms, *, dots: bool = True, squares: bool = True
+    ) -> tuple[Array, Array, Array]:
+        w, vw, ww = self.local.three_term(w, v, v_prev, terms, dots=dots, squares=squares)
+        if dots and squares:  # one message for both
+            both = self._summed(self.xp.stack([vw, ww]))
+            return w, both[0, ...], both[1, ...]
+        return w, self._summed(vw) if dots else None, self._summed(ww) if squares else None
+
+    def _summed(self, numbers: Array) -> Array:
+        """Return the sums of local numbers over all processes."""
+        return self.xp.reshape(self.xp.asarray(self.reduce(numbers), dtype=numbers.dtype), numbers.shape)

@@ -1,0 +1,85 @@
+"""Gram matrices of data and Laplacians of graphs, against dense linear algebra."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg
+
+import specdens as sd
+
+RNG = np.random.default_rng(0)
+DATA = {"tall": RNG.standard_normal((60, 25)) + 1, "wide": RNG.standard_normal((25, 60)) + 1}
+
+
+def forms(X):
+    torch = pytest.importorskip("torch")
+    return {
+        "numpy": X,
+        "sparse": sp.csr_array(X),
+        "matrix-free": scipy.sparse.linalg.aslinearoperator(X),
+        "torch": torch.from_numpy(X),
+    }
+
+
+@pytest.mark.parametrize("shape", DATA)
+@pytest.mark.parametrize("form", ["numpy", "sparse", "matrix-free", "torch"])
+@pytest.mark.parametrize("center", [False, True])
+def test_a_gram_matrix_has_the_squared_singular_values(shape, form, center):
+    X = DATA[shape]
+    Y = X - X.mean(axis=0) if center else X
+    m, n = X.shape
+    eigenvalues = np.linalg.svd(Y, compute_uv=False)[::-1] ** 2 / m  # but for zeros
+    A = sd.gram(forms(X)[form], center=center, divisor=m)
+    assert A.dimension == n
+    assert A.shape == (min(m, n),) * 2
+    measure = sd.slow_lanczos(A, num_probes=40)
+    assert measure.dimension == n
+    zeros = measure.count(-1e-9, 1e-9).value
+    assert zeros >= max(n - m, 0) - 1e-6
+    for f in (np.square, np.sqrt):
+        value, stderr = measure.trace(lambda x, f=f: f(np.maximum(x, 0)))
+        assert abs(value - np.sum(f(np.maximum(eigenvalues, 0)))) <= 4 * stderr + 2e-7
+    assert measure.bounds().hi == pytest.approx(eigenvalues[-1])
+
+
+def test_complex_data_have_a_hermitian_gram_matrix():
+    X = DATA["tall"] + 1j * RNG.standard_normal((60, 25))
+    measure = sd.slow_lanczos(sd.gram(X))
+    assert measure.bounds().hi == pytest.approx(np.linalg.norm(X, 2) ** 2)
+
+
+def test_what_is_no_data_is_refused():
+    with pytest.raises(ValueError, match=r"`X` must be data of shape \(m, n\); got shape \(3,\)"):
+        sd.gram(np.ones(3))
+    with pytest.raises(ValueError, match="`divisor` must be positive"):
+        sd.gram(np.ones((3, 2)), divisor=0)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_the_laplacian_of_a_graph_is_that_of_networkx(normalized):
+    G = nx.gnp_random_graph(60, 0.05, seed=1)  # with vertices alone
+    G.add_edge(3, 3)
+    ours = sd.graph_laplacian(G, normalized=normalized)
+    theirs = nx.normalized_laplacian_matrix(G) if normalized else nx.laplacian_matrix(G)
+    assert np.allclose(ours.toarray(), theirs.toarray())
+    adjacency = nx.to_scipy_sparse_array(G, dtype=float)
+    for given in (adjacency, adjacency.toarray()):
+        assert np.allclose(sd.graph_laplacian(given, normalized=normalized).toarray(), theirs.toarray())
+    bounds = sd.fast_lanczos(ours).bounds()
+    assert bounds.lo > -1e-6
+
+
+def test_directed_graphs_and_other_things_are_refused_in_words():
+    with pytest.raises(ValueError, match="`G` must be undirected; got a directed graph"):
+        sd.graph_laplacian(nx.DiGraph([(0, 1)]))
+    with pytest.raises(ValueError, match="got an adjacency matrix that is not symmetric"):
+        sd.graph_laplacian(np.array([[0.0, 1.0], [0.0, 0.0]]))
+    with pytest.raises(ValueError, match="weights that are not negative; got -1"):
+        sd.graph_laplacian(np.array([[0.0, -1.0], [-1.0, 0.0]]))
+    with pytest.raises(ValueError, match=r"square adjacency matrix; got shape \(2, 3\)"):
+        sd.graph_laplacian(np.ones((2, 3)))
+    with pytest.raises(TypeError, match="`G` must be a networkx or igraph graph or an adjacency matrix; got int"):
+        sd.graph_laplacian(3)

@@ -1,0 +1,57 @@
+"""The interface for adapters: documented, complete, and the example of its page runs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+
+import specdens as sd
+from specdens import adapters
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "write_an_adapter.md"
+
+
+def run_example():
+    """Run the page's example, and return what it prints and the names that it defines."""
+    code, printed = re.findall(r"```(?:python|text)\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    names, out = {}, io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, PAGE.name, "exec"), names)
+    return code, printed, out.getvalue(), names
+
+
+def test_the_example_of_the_page_prints_what_the_page_says():
+    _, printed, found, _ = run_example()
+    assert found == printed
+
+
+def test_the_example_imports_public_names_only():
+    code, *_ = run_example()
+    modules = set(re.findall(r"^(?:from|import) (\S+)", code, flags=re.MULTILINE))
+    assert modules == {"numpy", "specdens", "specdens.adapters"}
+
+
+def test_the_example_gives_the_spectrum_of_the_matrix():
+    *_, names = run_example()
+    X = np.random.default_rng(1).standard_normal((60, 20))
+    A = names["Covariance"](X)
+    np.testing.assert_allclose(A @ np.eye(60), X @ X.T / 20, atol=1e-12)
+    exact = np.linalg.eigvalsh(X @ X.T / 20)
+    density = sd.spectral_density(A, rank=3)
+    pairs = density.outliers
+    np.testing.assert_allclose(pairs.values, exact[::-1][:3])
+    np.testing.assert_allclose(A @ pairs.vectors, pairs.vectors * pairs.values, atol=1e-6 * exact[-1])
+    assert round(density.measure.count(-1e-9, 1e-9).value, 6) == 40
+    # 17 steps exhaust what is left of the samples' space: every eigenvalue is a node
+    np.testing.assert_allclose(density.measure.nodes[0], exact[40:57], rtol=1e-6)
+
+
+def test_every_name_of_the_interface_is_documented():
+    assert list(adapters.__all__) == sorted(adapters.__all__)
+    assert all(getattr(adapters, name).__doc__ for name in adapters.__all__ if name != "Array")
+    for name in ("Operator", "Atoms", "EigenPairs", "LinearOperator"):
+        assert getattr(adapters, name) is getattr(sd, name)

@@ -1,0 +1,137 @@
+"""What `import specdens` brings in, and what it offers."""
+
+from __future__ import annotations
+
+import inspect
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+import specdens as sd
+
+CONTRACT = (
+    "LinearOperator",
+    "as_operator",
+    "check_operator",
+    "fast_lanczos",
+    "slow_lanczos",
+    "kpm",
+    "spectral_bounds",
+    "normalize",
+    "subspace_iteration",
+    "top_eigenpairs",
+    "deflate",
+    "spectral_density",
+)
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("work", ["", "sd.fast_lanczos([[1.0, 0.0], [0.0, 2.0]]).density()"], ids=["import", "use"])
+def test_importing_and_using_specdens_imports_no_optional_library(work):
+    optional = ("torch", "matplotlib", "jax", "numba", "sklearn", "cupy", "array_api_strict", "specdens_torch")
+    loaded = run(f"import sys, specdens as sd; {work or 'pass'}; print(*sorted(sys.modules))").split()
+    assert "specdens" in loaded
+    assert not set(optional) & set(loaded)
+
+
+def test_importing_specdens_warns_of_nothing_and_prints_nothing():
+    assert run("import warnings; warnings.simplefilter('error'); import specdens") == ""
+
+
+def test_all_is_sorted_without_repetition():
+    assert list(sd.__all__) == sorted(set(sd.__all__))
+
+
+def test_all_is_complete():
+    def ours(value):
+        home = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", "")
+        return home.split(".")[0] == "specdens"
+
+    public = {name for name, value in vars(sd).items() if not name.startswith("_") and ours(value)}
+    assert public | {"OperatorLike"} == {name for name in sd.__all__ if not name.startswith("_")}  # a type alias
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_every_name_of_the_contract_is_exported_and_documented(name):
+    assert name in sd.__all__
+    assert getattr(sd, name).__doc__
+
+
+def test_results_of_the_contract_have_the_names_that_scripts_rely_on():
+    measure = sd.fast_lanczos([[1.0, 0.5], [0.5, 2.0]])
+    density = measure.density()
+    for name in (
+        *("alphas", "betas", "nodes", "weights", "density", "log_density", "density_of", "cdf", "cdf_bounds"),
+        *("quantile", "count", "trace", "convergence"),
+    ):
+        assert hasattr(measure, name), name
+    for name in ("grid", "values", "stderr", "axis", "plot", "atoms", "mass", "mass_outside", "cdf", "measure"):
+        assert hasattr(density, name), name
+    assert sd.spectral_bounds([[1.0]])._fields == ("lo", "hi")
+    assert measure.trace(abs)._fields == ("value", "stderr")
+
+
+def test_dir_shows_the_public_names_only():
+    assert dir(sd) == sorted(sd.__all__)
+
+
+def test_the_version_stands_in_one_place():
+    root = pathlib.Path(__file__).parents[2]
+    version = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert sd.__version__ == version
+    assert f"\nversion: {version}\n" in (root / "CITATION.cff").read_text(encoding="utf-8")
+
+
+PUBLIC = {f"sd.{name}": getattr(sd, name) for name in sd.__all__} | {
+    f"sd.analysis.{name}": getattr(sd.analysis, name) for name in sd.analysis.__all__
+}
+
+
+RESULTS = {name: value for name, value in PUBLIC.items() if inspect.isclass(value)}
+RESULTS = {
+    name: kind
+    for name, kind in RESULTS.items()
+    if re.match(r"specdens\._(measure|density|distributions|analysis)\.", kind.__module__)
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_help_shows_the_fields_of_results(name):
+    kind = RESULTS[name]
+    fields = getattr(kind, "_fields", None) or tuple(getattr(kind, "__dataclass_fields__", ()))
+    for field in fields:
+        assert re.search(rf"^ *([\w, ]+, )?{field}(, [\w, ]+)? : ", inspect.getdoc(kind), re.MULTILINE), field
+
+
+def public_functions():
+    """Return the public functions and methods of these rooms, by name."""
+    found = {name: value for name, value in PUBLIC.items() if inspect.isfunction(value)}
+    for owner, kind in RESULTS.items():
+        members = {name: getattr(kind, name) for name in vars(kind) if not name.startswith("_")}
+        found |= {f"{owner}.{name}": value for name, value in members.items() if callable(value)}
+    rooms = r"specdens\.(_measure|_density|_analysis|_plotting|_spectral_density)"
+    return {name: value for name, value in found.items() if re.match(rooms, value.__module__)}
+
+
+@pytest.mark.parametrize("name", public_functions())
+def test_docstrings_name_every_parameter_with_its_type_and_what_is_returned(name):
+    function = public_functions()[name]
+    if name.split(".")[-1] in (
+        "within",
+        "shortened",
+        "from_recurrences",
+        "chebyshev_moments",
+    ):  # for algorithms, not users
+        return
+    text = inspect.getdoc(function)
+    parameters = [each for each in inspect.signature(function).parameters if each not in ("self", "cls")]
+    for parameter in parameters:
+        assert re.search(rf"^([\w, *]+, )?\*?{parameter}(, [\w, ]+)?( : .+|)$", text, re.MULTILINE), parameter
+    assert "Returns\n-------" in text or inspect.signature(function).return_annotation in (None, "None")
