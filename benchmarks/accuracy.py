@@ -19,8 +19,9 @@ from scipy.special import betaincinv, binom, ndtri
 from scipy.stats import t as student_t
 
 import specdens as sd
-from specdens._cdf import Cdf, wasserstein
-from specdens._chebyshev import chebyshev_cdf, kernel_coefficients, moments_of_tridiagonal
+from specdens._chebyshev.kernels import kernel_coefficients
+from specdens._chebyshev.moments import chebyshev_cdf, moments_of_tridiagonal
+from specdens._distributions.cdf import Cdf, wasserstein
 
 Array = NDArray[Any]
 
@@ -130,7 +131,7 @@ def mixture(n: int, seed: int) -> Array:
 
 SMOOTH = ("semicircle", "Marchenko-Pastur 1/2", "Marchenko-Pastur 2")
 FAMILIES: dict[str, Callable[[int], Array]] = {
-    # math.md, section 4
+    # the families of docs/explanation/quadrature.md
     "semicircle": semicircle,
     "Marchenko-Pastur 1/2": lambda n: marchenko_pastur(n, 0.5),
     "Marchenko-Pastur 2": lambda n: marchenko_pastur(n, 2.0),

@@ -14,7 +14,7 @@ import numpy as np
 from memory import laplacian
 
 import specdens as sd
-from specdens._checkpoint import CheckpointFile
+from specdens._running.checkpoint import CheckpointFile
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Run all benchmarks, one after the other, each in a process of its own; print the table of goals, write one JSON.
 
 ``python benchmarks/everything.py`` prints the whole table; ``--json FILE`` keeps the figures, each script's as soon as
-it has run, ``--page docs/performance.md`` writes them into the page, and ``--read FILE`` does so without running
+it has run, ``--tables FILE`` writes all of them as tables in Markdown, and ``--read FILE`` does so without running
 anything. A script that fails, or has nothing to report on this machine, leaves the figures that the file has of it.
 """
 
@@ -17,13 +17,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from machine import machine
-from page import Result, goal_table, split, write_page
+from page import Result, goal_table, write_tables
 
 HERE = Path(__file__).parent
 SCRIPTS = (
     "lanczos_sparse",
     "lanczos_dense",
     "vector_work",
+    "wrapped_products",
     "kpm_lattice",
     "scale",
     "kneser",
@@ -97,8 +98,7 @@ def options() -> argparse.ArgumentParser:
         "--json", type=Path, metavar="FILE", help="write the figures; those of other scripts in it stay"
     )
     parser.add_argument("--read", type=Path, metavar="FILE", help="take the figures from a file and run nothing")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write the figures into this page")
-    parser.add_argument("--tiny-page", action="store_true", help="even if they are of tiny runs, as CI does in a copy")
+    parser.add_argument("--tables", type=Path, metavar="FILE", help="write the figures as tables in Markdown")
     return parser
 
 
@@ -107,17 +107,12 @@ def earlier(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> d
     source = arguments.read or arguments.json
     try:
         results = read(source) if source and (arguments.read or source.exists()) else {}
-        if arguments.page:
-            split(arguments.page)
     except (OSError, ValueError, KeyError) as error:
         parser.error(f"{type(error).__name__}: {error}")
     if arguments.read and (arguments.scripts or arguments.json or arguments.tiny):
-        parser.error("--read runs nothing and writes no figures: it goes with --page only")
+        parser.error("--read runs nothing and writes no figures: it goes with --tables only")
     if not arguments.read and any(bool(result.get("tiny")) != arguments.tiny for result in results.values()):
         parser.error(f"{source} has figures of {'full' if arguments.tiny else 'tiny'} runs, which are not to be mixed")
-    tiny = arguments.tiny or any(result.get("tiny") for result in results.values())
-    if arguments.page and tiny and not arguments.tiny_page:
-        parser.error("figures of tiny runs are not for the page (--tiny-page for a page that says so)")
     return results
 
 
@@ -128,8 +123,8 @@ def main() -> None:
     failed = [] if arguments.read else run_all(results, arguments)
     ordered = in_order(results)
     print(f"\n{goal_table(ordered)}")
-    if arguments.page:
-        write_page(arguments.page, ordered)
+    if arguments.tables:
+        write_tables(arguments.tables, ordered)
     failed += [result["script"] for result in ordered if result.get("failed") and result["script"] not in failed]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")

@@ -18,9 +18,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from specdens._as_operator import as_operator
-from specdens._lanczos import Recurrence
-from specdens._probes import start_block
+from specdens._lanczos.recurrence import Recurrence
+from specdens._operators.convert import as_operator
+from specdens._running.start_vectors import start_block
 
 # -- measuring -------------------------------------------------------------------------------------------------------
 
@@ -66,17 +66,6 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def available_bytes() -> float:
-    """Return the memory that a run may take: what is free, within the limit of a container; infinite if unknown."""
-    sizes = [math.inf]
-    if (info := Path("/proc/meminfo")).exists():
-        lines = [line.split() for line in info.read_text().splitlines() if line.startswith("MemAvailable:")]
-        sizes += [1024 * int(words[1]) for words in lines]
-    if (limit := Path("/sys/fs/cgroup/memory.max")).exists() and (text := limit.read_text().strip()).isdigit():
-        sizes.append(int(text))
-    return min(sizes)
-
-
 def peer(name: str) -> ModuleType | None:
     """Import a peer, or say that it is not there."""
     try:
@@ -92,7 +81,7 @@ def peer(name: str) -> ModuleType | None:
 def has_fast_path() -> bool:
     """Return whether the extra `fast` is installed."""
     try:
-        return bool(importlib.import_module("specdens._fast").available())
+        return bool(importlib.import_module("specdens._vectors.dispatch").available())
     except ImportError:
         return False
 
@@ -100,7 +89,9 @@ def has_fast_path() -> bool:
 @contextmanager
 def fast_path(on: bool) -> Iterator[None]:
     """Run with the fast path, where it is installed, or without it."""
-    with nullcontext() if on or not has_fast_path() else importlib.import_module("specdens._fast").without():
+    with (
+        nullcontext() if on or not has_fast_path() else importlib.import_module("specdens._vectors.dispatch").without()
+    ):
         yield
 
 
@@ -110,7 +101,7 @@ def lanczos_steps(A: Any, num_probes: int, num_steps: int, *, fast: bool = True)
     with fast_path(fast):
         operator = as_operator(A)
         run = Recurrence.start(operator, indices, start_block(operator, "gaussian", indices, 0))
-        run.must_last = False  # as in a run without a checkpoint
+        run.preserve_inputs = False  # as in a run without a checkpoint
 
     def steps() -> None:
         with fast_path(fast):

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from harness import Report, at_most, fast_path, fastest, has_fast_path, interleaved, options, peer, per, ratios
 from lattices import square_lattice
-from peers import Work, in_threads
+from peers import Work, run_in_threads
 
-from specdens._as_operator import as_operator
-from specdens._bounds import Interval
-from specdens._chebyshev_recurrence import ChebyshevRecurrence
-from specdens._fast import num_threads
-from specdens._probes import start_block
+from specdens._distributions.interval import Interval
+from specdens._kpm.recurrence import ChebyshevRecurrence
+from specdens._operators.convert import as_operator
+from specdens._running.start_vectors import start_block
+from specdens._vectors.threads import num_threads
 
 BOUND = 4.1  # the spectrum lies within (-4, 4)
 
@@ -76,7 +76,7 @@ def candidates(m: int, num_probes: int, num_moments: int) -> dict[str, tuple[Cal
         "textbook, complex vectors": (textbook_moments(scaled.astype(complex), num_moments), num_moments),
     }
     count = min(num_threads(), num_probes)
-    if num_probes > 1 and (threads := in_threads([textbook_moments(scaled, num_moments) for _ in range(count)])):
+    if num_probes > 1 and (threads := run_in_threads([textbook_moments(scaled, num_moments) for _ in range(count)])):
         work["textbook, real vectors, a thread for each probe"] = (threads, count * num_moments)
     if has_fast_path():
         work["specdens without fast"] = (our_moments(H, num_probes, num_moments, fast=False), block)

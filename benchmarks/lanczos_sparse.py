@@ -27,11 +27,11 @@ from harness import (
     ratios,
 )
 from lattices import laplacian_2d, matrix_bytes
-from peers import Work, blas_steps, imate_run, in_threads, inplace_block_steps, primate_runs, textbook_steps
+from peers import Work, blas_steps, imate_run, inplace_block_steps, primate_runs, run_in_threads, textbook_steps
 from triad import Triad
 
 import specdens as sd
-from specdens._fast import num_threads
+from specdens._vectors.threads import num_threads
 
 ON_SCIPY = {"textbook NumPy": textbook_steps, "in-place BLAS": blas_steps}
 
@@ -47,7 +47,7 @@ def candidates(A: Any, num_probes: int, steps: int) -> dict[str, tuple[Work, int
     for name, one in ON_SCIPY.items():
         work[name] = (one(A.__matmul__, n, A.dtype, steps), steps)
         if num_probes > 1:
-            threads = in_threads([one(A.__matmul__, n, A.dtype, steps) for _ in range(at_once)])
+            threads = run_in_threads([one(A.__matmul__, n, A.dtype, steps) for _ in range(at_once)])
             work |= {f"{name}, a thread for each probe": (threads, at_once * steps)} if threads else {}
     if has_fast_path():
         work["specdens without fast"] = (lanczos_steps(A, num_probes, steps, fast=False), block)

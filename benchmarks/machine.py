@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from specdens._fast import num_threads
+from specdens._vectors.threads import num_threads
 
 LIBRARIES = (
     "specdens",

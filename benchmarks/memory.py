@@ -47,7 +47,7 @@ def measure_lanczos(library: str, n: int, block: int, num_steps: int, results: A
 
 def measure_products(library: str, n: int, block: int, results: Any) -> None:
     """Report the relative error of norms of float32 vectors against their exact values."""
-    from specdens._vectors import vectors_like
+    from specdens._vectors.factory import vectors_like
 
     xp = __import__(library)
     shape = (n,) if block == 1 else (n, block)

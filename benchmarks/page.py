@@ -1,4 +1,4 @@
-"""The page of figures: the one table of goals, all tables, and what they were measured on."""
+"""The tables of figures in Markdown: those with a goal, all of them, and what they were measured on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from harness import HEADER, Row, table_line
 
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 TINY = "**These are figures of tiny runs and mean nothing.**"
 Result = dict[str, Any]
 
@@ -57,27 +56,12 @@ def difference(result: Result, latest: Result) -> str:
     return f"measured on {result.get('date') or 'an earlier day'}" + (f" with {about(other)}" if other else "")
 
 
-def content(results: list[Result]) -> str:
-    """Return what stands between the marks of the page."""
+def write_tables(path: Path, results: list[Result]) -> None:
+    """Write all tables to a file."""
     latest = newest(results)
     day = f" on {latest['date']}" if latest.get("date") else ""
     measured = f"Measured{day}: {about(latest.get('machine', {}))}."
     if any(result.get("tiny") for result in results):
         measured = f"{TINY}\n\n{measured}"
-    return f"\n\n{measured}\n\n## Goals\n\n{goal_table(results)}\n\n## All figures\n{all_tables(results)}\n\n"
-
-
-def split(path: Path) -> tuple[str, str]:
-    """Return what stands before the first mark of the page and after the second."""
-    text = path.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end) or text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"{path} is to have one line {BEGIN} and after it one line {END}")
-    return before, after
-
-
-def write_page(path: Path, results: list[Result]) -> None:
-    """Replace what stands between the marks of the page."""
-    before, after = split(path)
-    path.write_text(f"{before}{BEGIN}{content(results)}{END}{after}", encoding="utf-8")
+    text = f"# All figures\n\n{measured}\n\n## Goals\n\n{goal_table(results)}\n\n## All tables\n{all_tables(results)}\n"
+    path.write_text(text, encoding="utf-8")

@@ -15,7 +15,7 @@ import scipy.linalg.blas
 import scipy.sparse.linalg
 from harness import peer
 
-from specdens._fast import num_threads
+from specdens._vectors.threads import num_threads
 
 Work = Callable[[], object]
 
@@ -43,7 +43,7 @@ def one_blas_thread(work: Work) -> Work | None:
     return limited
 
 
-def in_threads(runs: Sequence[Work]) -> Work | None:
+def run_in_threads(runs: Sequence[Work]) -> Work | None:
     """Return a function that makes all runs at once, each in a thread of Python, with BLAS limited to one thread."""
     threads = ThreadPoolExecutor(len(runs))
     return one_blas_thread(lambda: list(threads.map(lambda run: run(), runs)))

@@ -15,11 +15,12 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from harness import Report, at_most, available_bytes, options, peak_bytes
+from harness import Report, at_most, options, peak_bytes
 from numpy.typing import NDArray
 
 import specdens as sd
-from specdens._fast import num_threads
+from specdens._vectors.threads import num_threads
+from specdens.adapters import available_bytes
 
 NUM_MOMENTS = 8
 PEAK = 3.3  # vectors that a run may take, with what the libraries need

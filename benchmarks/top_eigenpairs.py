@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from peers import Work, one_blas_thread
 
 from specdens import as_operator, subspace_iteration, top_eigenpairs
-from specdens._eigenpairs import preference
+from specdens._eigenpairs.result import preference
 
 Floats = NDArray[np.float64]
 _ARPACK = {"magnitude": "LM", "largest": "LA", "smallest": "SA", "both": "BE"}

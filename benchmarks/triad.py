@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from harness import Report, fastest, interleaved, options, peer, per
 
-from specdens._fast import num_threads
+from specdens._vectors.threads import num_threads
 
 
 class Triad:
