@@ -1,0 +1,1 @@
+"""What the scripts of the reproduction share: data, networks, training, storing."""

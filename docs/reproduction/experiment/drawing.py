@@ -1,0 +1,41 @@
+"""What several figures draw alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import specdens as sd
+
+Floats = NDArray[np.float64]
+COLORS = {"Hess": "#d55e00", "G": "#009e73", "H": "#2a8fd0"}
+
+
+def draw_exact(ax: Any, values: Floats, edges: Floats, *, dimension: int, color: str, label: str) -> None:
+    """Draw exact eigenvalues as a histogram, as shares of `dimension` eigenvalues per unit of the axis."""
+    counts, _ = np.histogram(values, edges)
+    ax.stairs(counts / np.diff(edges) / dimension, edges, color=color, linewidth=1.2, label=label)
+
+
+def draw_measure(ax: Any, measure: sd.SpectralMeasure, edges: Floats, *, color: str, label: str) -> None:
+    """Draw the density of a measure in given cells, with a band of two standard errors."""
+    density = measure.density(grid=(edges[1:] + edges[:-1]) / 2)
+    ax.plot(density.grid, density.values, color=color, linewidth=1.2, label=label)
+    lower, upper = density.values - 2 * density.stderr, density.values + 2 * density.stderr
+    ax.fill_between(density.grid, np.maximum(lower, 0), upper, color=color, alpha=0.25, linewidth=0)
+
+
+def draw_stems(ax: Any, values: Floats, *, color: str, height: float = 0.45, label: str = "_nolegend_") -> None:
+    """Mark single eigenvalues by stems that reach a share of the panel's height."""
+    at = np.full(len(values), height)
+    transform = ax.get_xaxis_transform()
+    ax.vlines(values, 0, at, color=color, linewidth=0.9, transform=transform)
+    ax.plot(values, at, "o", color=color, markersize=3.5, transform=transform, linestyle="none", label=label)
+
+
+def outermost(measure: sd.SpectralMeasure) -> tuple[float, float]:
+    """Return the least and the largest eigenvalue that a measure has seen, known ones included."""
+    seen = np.concatenate([*measure.nodes, measure.known_atoms.positions])
+    return float(seen.min()), float(seen.max())
