@@ -40,7 +40,7 @@ class Run:
 
     method: Literal["fast_lanczos", "slow_lanczos", "kpm"] | None
     steps: int | None
-    probes: int
+    probes: int | None
     rank: int
     tol: float | None
     max_products: int | None
@@ -49,11 +49,11 @@ class Run:
 
     def check(self) -> None:
         """Refuse options that do not go together."""
-        if self.max_products is not None and self.tol is None:
-            raise click.UsageError("--max-products is the budget of --tol: without it, steps × probes are made.")
-        if self.tol is not None and self.method not in (None, "fast_lanczos"):
+        is_adaptive = self.tol is not None or self.max_products is not None
+        if is_adaptive and self.method not in (None, "fast_lanczos"):
+            name = "--tol" if self.tol is not None else "--max-products"
             raise click.UsageError(
-                f"--tol goes with --method fast_lanczos, whose runs can be extended; got {self.method}."
+                f"{name} goes with --method fast_lanczos, whose runs can be extended; got {self.method}."
             )
 
     def density(self, A: Any, function: Literal["log"] | None, *, checkpoint: Path | None, quiet: bool) -> Density:
@@ -78,15 +78,19 @@ _RUN = (
     click.option(
         "--method",
         type=click.Choice(METHODS),
-        help="Three vectors per probe; full reorthogonalisation; Chebyshev moments.  [default: fast_lanczos, with what "
-        "is known of the matrix]",
+        help="Three vectors per probe; full reorthogonalisation; Chebyshev moments.  [default: all eigenvalues where "
+        "that is cheap, else fast_lanczos with what is known of the matrix]",
     ),
     click.option(
         "--steps",
         type=click.IntRange(1),
         help="Products per probe.  [default: 128, or 2048 with --function log; the dimension if less]",
     ),
-    click.option("--probes", type=click.IntRange(1), default=1, show_default=True, help="Random start vectors."),
+    click.option(
+        "--probes",
+        type=click.IntRange(1),
+        help="Random start vectors.  [default: 1 to 8, fewer the larger the matrix]",
+    ),
     click.option(
         "--rank",
         type=click.IntRange(0),

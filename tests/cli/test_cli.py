@@ -76,7 +76,7 @@ def test_density_writes_every_kind_of_output():
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_options_choose_run_and_drawing(options, drawn):
-    run("density", "A.npz", "--steps", 12, "--rank", 2, *options, "-o", "out.npz", "--quiet")
+    run("density", "A.npz", "--steps", 12, "--probes", 1, "--rank", 2, *options, "-o", "out.npz", "--quiet")
     density = sd.load("out.npz")
     wanted = drawn(density.measure)
     assert np.array_equal(density.values, wanted.values)
@@ -85,6 +85,22 @@ def test_options_choose_run_and_drawing(options, drawn):
     assert density.outliers.rank == 2
     assert bool(density.notes) == ("--tol" in options)
     assert density.measure.dtype == ("float32" if "--dtype" in options else "float64")
+
+
+def test_a_small_matrix_is_exact_unless_told_otherwise():
+    run("density", "A.npz", "-o", "out.npz")
+    exact = sd.load("out.npz")
+    assert exact.measure.probes == "exact"
+    assert any("eigenvalues were computed" in note for note in exact.notes)
+    run("density", "A.npz", "--probes", 2, "-o", "out.npz")
+    assert sd.load("out.npz").measure.num_probes == 2
+
+
+def test_a_budget_alone_is_split_between_steps_and_probes():
+    run("density", "A.npz", "--method", "fast_lanczos", "--max-products", 40, "-o", "out.npz")
+    found = sd.load("out.npz").measure
+    assert found.num_products <= 40
+    assert found.num_probes > 1
 
 
 def test_a_hermitian_matrix_is_taken():

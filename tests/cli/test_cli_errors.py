@@ -109,7 +109,7 @@ def test_a_matrix_of_another_kind_is_refused():
         (["density", "A.npz", "--method", "kpm", "--kappa", "2"], "--kappa is the width of --kernel gaussian"),
         (["density", "A.npz", "--function", "log", "--kernel", "jackson"], "--kernel does not go with --function log"),
         (["density", "A.npz", "--epsilon", "0.1"], "--epsilon goes with --function log"),
-        (["density", "A.npz", "--max-products", "9"], "--max-products is the budget of --tol"),
+        (["density", "A.npz", "--max-products", "9", "--method", "kpm"], "--max-products goes with --method"),
         (["density", "A.npz", "--tol", "0.1", "--method", "kpm"], "--tol goes with --method fast_lanczos"),
         (["hessian", "A.mtx", "--operator", "Hess,J"], "'J' is not one of Hess, G, H, A1, A2, B1, B2, B2c:0"),
         (["hessian", "missing.py"], "File 'missing.py' does not exist"),
