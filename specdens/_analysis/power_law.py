@@ -110,6 +110,7 @@ def fit_power_law(
     range: tuple[float, float] | None = None,
     per: Per | None = None,
     part: Part = "both",
+    tail: bool = False,
 ) -> PowerLaw:
     """Fit a power law to the density of the eigenvalues.
 
@@ -130,6 +131,8 @@ def fit_power_law(
         default as the density is drawn, "lambda" for a measure.
     part : {"both", "positive", "negative"}, default "both"
         "positive" or "negative" eigenvalues, or "both" by magnitude.
+    tail : bool, default False
+        Whether the range must end at the largest |λ|: the power law of a heavy tail, where there is one.
 
     Returns
     -------
@@ -139,12 +142,13 @@ def fit_power_law(
     Raises
     ------
     ValueError
-        If fewer than 5 bins are resolved, or no range of half a decade is straight and none is given.
+        If fewer than 5 bins are resolved, or no range of half a decade is straight and none is given, or `tail` comes
+        with a `range`.
 
     Notes
     -----
     The standard error holds for the range. A spectrum that bends into its power law slowly has another exponent on
-    another range: for the tail alone, give one.
+    another range: for the tail alone, give one, or ``tail=True``.
 
     Examples
     --------
@@ -159,6 +163,8 @@ def fit_power_law(
     1.0
     """
     as_choice("part", part, ("both", "positive", "negative"))
+    if tail and range is not None:
+        raise ValueError(f"`tail` must come without a `range`, which it chooses; got {tuple(range)}")
     chosen = _convention(measure, per)
     measure = measure_of(measure)
     bins = log_bins(measure, part, range)
@@ -167,7 +173,7 @@ def fit_power_law(
             f"`measure` must resolve at least {_MIN_BINS} bins of log|λ| to fit a line; got {bins.counts.size} for "
             f"the {part} part{'' if range is None else f' on {tuple(range)}'}. More steps or a wider range give more."
         )
-    first, last = (0, bins.counts.size) if range is not None else _straight_window(bins)
+    first, last = (0, bins.counts.size) if range is not None else _straight_window(bins, tail=tail)
     used = LogBins(*(column[first:last] for column in bins))
     line = _line(used)
     return PowerLaw(
@@ -290,12 +296,12 @@ def _line(bins: LogBins) -> _Line:
     return _Line(slope, float(height - slope * center), moment, x, residuals, weights)
 
 
-def _straight_window(bins: LogBins) -> tuple[int, int]:
-    """Return the widest run of bins that lie on a line."""
+def _straight_window(bins: LogBins, *, tail: bool) -> tuple[int, int]:
+    """Return the widest run of bins that lie on a line; of the runs that end at the last bin for a tail."""
     size, best, widest = bins.counts.size, None, 0.5 * np.log(10)
     ends = np.log(bins.edges)
     for first in np.arange(size - _MIN_BINS + 1):
-        for last in np.arange(size, first + _MIN_BINS - 1, -1):
+        for last in np.arange(size, size - 1 if tail else first + _MIN_BINS - 1, -1):
             width = ends[last - 1, 1] - ends[first, 0]
             if width <= widest:
                 break
@@ -304,8 +310,8 @@ def _straight_window(bins: LogBins) -> tuple[int, int]:
                 break
     if best is None:
         raise ValueError(
-            "no range of half a decade follows a power law: everywhere some bin lies more than 20 % and 3 standard "
-            "errors off the line. Give a `range` to fit one nevertheless."
+            f"no range of half a decade {'at the end ' if tail else ''}follows a power law: everywhere some bin lies "
+            "more than 20 % and 3 standard errors off the line. Give a `range` to fit one nevertheless."
         )
     return best
 

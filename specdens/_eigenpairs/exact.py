@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from specdens._distributions.atoms import Atoms, merge_atoms
 from specdens._measure.lanczos import SpectralMeasure
 from specdens._operators.base import Operator
 from specdens._operators.csr import SparseMatrix
@@ -18,7 +18,6 @@ from specdens._operators.dense import DenseMatrix
 LARGEST_MATRIX = 1024
 """Rows of an explicit matrix whose eigenvalues take less time than a person notices."""
 
-_ROUNDING = 100.0  # units: eigenvalues that are closer are copies of one
 _BLOCK = 64  # columns of the identity that are multiplied at a time
 
 
@@ -43,23 +42,9 @@ def exact_measure(A: Operator) -> SpectralMeasure | None:
     # what is not Hermitian or not finite is refused by a run of Lanczos, in words
     if not np.isfinite(size) or np.max(np.abs(matrix - matrix.conj().T), initial=0.0) > A.vectors.eps**0.5 * size:
         return None
-    n = matrix.shape[0]
-    values = np.asarray(scipy.linalg.eigvalsh(matrix, check_finite=False), dtype=np.float64)
-    room = _ROUNDING * A.vectors.eps * float(np.max(np.abs(values), initial=0.0))
-    atoms = merge_atoms([Atoms(values, np.full(n, 1.0 / n))], tolerance=room)
-    alphas, betas = jacobi_of_atoms(atoms)
-    return SpectralMeasure(
-        alphas=(alphas,),
-        betas=(betas,),
-        last_betas=np.zeros(1),
-        dimension=n,
-        bulk_dimension=n,
-        known_atoms=Atoms.none(),
-        dtype=A.vectors.name,
-        probes="exact",
-        seed=0,
-        block_size=1,
-        method="exact",
+    values = scipy.linalg.eigvalsh(matrix, check_finite=False)
+    return replace(
+        SpectralMeasure.from_eigenvalues(values, dtype=A.vectors.name),
         num_products=num_products,
         seconds=time.perf_counter() - started,
     )
@@ -81,22 +66,3 @@ def _entries(A: Operator) -> tuple[NDArray[Any], int]:
         for block in blocks
     ]
     return np.concatenate([column.reshape(n, -1) for column in columns], axis=1).astype(wide), n
-
-
-def jacobi_of_atoms(atoms: Atoms) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return diagonal and off-diagonal of the Jacobi matrix whose Gauss rule is a set of atoms.
-
-    Householder's reduction of [[0, √w], [√w, Θ]] keeps the first unit vector; what is left below it is the matrix.
-
-    Examples
-    --------
-    >>> alphas, betas = jacobi_of_atoms(Atoms(np.array([-1.0, 1.0]), np.array([0.5, 0.5])))
-    >>> alphas.round(12) + 0.0, betas.round(12)
-    (array([0., 0.]), array([1.]))
-    """
-    k = atoms.positions.size
-    arrow = np.zeros((k + 1, k + 1))
-    arrow[0, 1:] = arrow[1:, 0] = np.sqrt(atoms.masses)
-    arrow[np.arange(1, k + 1), np.arange(1, k + 1)] = atoms.positions
-    reduced = np.asarray(scipy.linalg.hessenberg(arrow, check_finite=False), dtype=np.float64)
-    return np.diag(reduced)[1:].copy(), np.abs(np.diag(reduced, -1)[1:])

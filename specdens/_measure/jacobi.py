@@ -1,0 +1,45 @@
+"""The Jacobi matrix of a set of atoms: the inverse of Golub and Welsch's computation of nodes and weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from specdens._distributions.atoms import Atoms, merge_atoms
+from specdens._distributions.cdf import Floats
+
+_ROUNDING = 100.0  # units: eigenvalues that are closer are copies of one
+
+
+def atoms_of_eigenvalues(eigenvalues: ArrayLike, *, eps: float) -> Atoms:
+    """Return eigenvalues as atoms, those that agree to rounding as one of larger mass."""
+    values = np.asarray(eigenvalues)
+    if values.ndim != 1 or not values.size or np.iscomplexobj(values):
+        raise ValueError(
+            f"`eigenvalues` must be a vector of at least one real number; got {values.dtype} of shape {values.shape}"
+        )
+    values = values.astype(np.float64)
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"`eigenvalues` must be finite; got {values[~np.isfinite(values)][0]}")
+    room = _ROUNDING * eps * float(np.max(np.abs(values)))
+    return merge_atoms([Atoms(values, np.full(values.size, 1.0 / values.size))], tolerance=room)
+
+
+def jacobi_of_atoms(atoms: Atoms) -> tuple[Floats, Floats]:
+    """Return diagonal and off-diagonal of the Jacobi matrix whose Gauss rule is a set of atoms.
+
+    Householder's reduction of [[0, √w], [√w, Θ]] keeps the first unit vector; what is left below it is the matrix.
+
+    Examples
+    --------
+    >>> alphas, betas = jacobi_of_atoms(Atoms(np.array([-1.0, 1.0]), np.array([0.5, 0.5])))
+    >>> alphas.round(12) + 0.0, betas.round(12)
+    (array([0., 0.]), array([1.]))
+    """
+    k = atoms.positions.size
+    arrow = np.zeros((k + 1, k + 1))
+    arrow[0, 1:] = arrow[1:, 0] = np.sqrt(atoms.masses)
+    arrow[np.arange(1, k + 1), np.arange(1, k + 1)] = atoms.positions
+    reduced = np.asarray(scipy.linalg.hessenberg(arrow, check_finite=False), dtype=np.float64)
+    return np.diag(reduced)[1:].copy(), np.abs(np.diag(reduced, -1)[1:])
