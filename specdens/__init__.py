@@ -1,6 +1,10 @@
 """specdens: the density of the eigenvalues of anything that can multiply a vector."""
 
 from specdens import adapters, analysis
+from specdens._cross.density import CrossDensity
+from specdens._cross.measure import CrossMeasure
+from specdens._cross.rule import CrossEstimate
+from specdens._cross.run import cross_measure, weighted_measure
 from specdens._density.density import Density
 from specdens._distributions.atoms import Atoms
 from specdens._distributions.cdf import Cdf
@@ -49,6 +53,9 @@ __all__ = [
     "Combination",
     "Convergence",
     "Counted",
+    "CrossDensity",
+    "CrossEstimate",
+    "CrossMeasure",
     "Deflated",
     "Density",
     "EigenPairs",
@@ -78,6 +85,7 @@ __all__ = [
     "as_operator",
     "average",
     "check_operator",
+    "cross_measure",
     "deflate",
     "extend",
     "fast_lanczos",
@@ -96,6 +104,7 @@ __all__ = [
     "spectral_density",
     "subspace_iteration",
     "top_eigenpairs",
+    "weighted_measure",
 ]
 
 __version__ = _own_version()

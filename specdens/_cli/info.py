@@ -11,6 +11,8 @@ import click
 
 from specdens._cli.failures import Command
 from specdens._cli.terminal import say
+from specdens._cross.density import CrossDensity
+from specdens._cross.measure import CrossMeasure
 from specdens._density.density import Density
 from specdens._eigenpairs.result import EigenPairs
 from specdens._measure.chebyshev_moments import ChebyshevMoments
@@ -57,6 +59,15 @@ def summarize(content: Result) -> dict[str, Any]:
         return {**arrays, "num_products": content.num_products, "seconds": content.seconds}
     if isinstance(content, Density):
         return _summarize_density(content)
+    if isinstance(content, CrossMeasure | CrossDensity):
+        cross = content.measure if isinstance(content, CrossDensity) else content
+        total = cross.total()
+        return {
+            "form": cross.form,
+            "total": [total.value.real, total.value.imag],
+            "total_stderr": total.stderr,
+            "measure": _summarize_measure(cross.run),
+        }
     return _summarize_measure(content)
 
 

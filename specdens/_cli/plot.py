@@ -22,6 +22,8 @@ from specdens._cli.outputs import (
     write_outputs,
     write_picture,
 )
+from specdens._cross.density import CrossDensity
+from specdens._cross.measure import CrossMeasure
 from specdens._density.density import Density
 from specdens._eigenpairs.result import EigenPairs
 from specdens._plotting.many import plot_densities
@@ -112,6 +114,8 @@ def _density(path: Path, drawing: Drawing) -> Density:
     content = load(path)
     if isinstance(content, EigenPairs):
         raise ValueError(f"{path}: holds eigenpairs, which have no density. See specdens info.")
+    if isinstance(content, CrossMeasure | CrossDensity):
+        raise ValueError(f"{path}: holds a signed measure. Draw it in Python: sd.load(path).plot()")
     measure = content.measure if isinstance(content, Density) else content
     drawing.check(getattr(measure, "method", "kpm"))
     if not isinstance(content, Density):

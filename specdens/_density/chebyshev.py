@@ -47,7 +47,7 @@ def chebyshev_density(
         stderr = standard_error(values, measure.sampling_variance * spread)
     else:
         values = stderr = np.zeros(edges.size - 1)
-    words, resolution = f"{kernel.capitalize()}, {mus.shape[1]} moments", _kernel_width(g.size, edges, interval)
+    words, resolution = f"{kernel.capitalize()}, {mus.shape[1]} moments", jackson_width(g.size, edges, interval)
     return finish(measure, values, stderr, edges, kernel=words, resolution=resolution)
 
 
@@ -67,10 +67,10 @@ def _kernel_spread(g: Floats, rules: Sequence[Rule], edges: Floats, interval: In
             cells = kernel_cells(table, edges, rule.nodes[j], interval)
             first += cells @ rule.weights[j] / len(rules)
             second += np.square(cells) @ masses[j] / len(rules)
-    return local_mean(edges, np.maximum(second - first**2, 0.0), 2 * _kernel_width(g.size, edges, interval))
+    return local_mean(edges, np.maximum(second - first**2, 0.0), 2 * jackson_width(g.size, edges, interval))
 
 
-def _kernel_width(num_moments: int, edges: Floats, interval: Interval) -> Floats:
+def jackson_width(num_moments: int, edges: Floats, interval: Interval) -> Floats:
     """Return the standard deviation of the Jackson kernel at every cell [Weiße et al. 2006, section II.C.3]."""
     q, phi = np.pi / num_moments, angles((edges[1:] + edges[:-1]) / 2, interval)
     return np.asarray(interval.width / 2 * q * np.hypot(np.sin(phi), q))

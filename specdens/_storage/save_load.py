@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from specdens._cross.density import CrossDensity
+from specdens._cross.measure import CrossMeasure
 from specdens._density.density import Density
 from specdens._distributions.atoms import Atoms
 from specdens._distributions.interval import Interval
@@ -24,14 +26,14 @@ from specdens._storage.npz import Arrays, DamagedFileError, ForeignFileError, Np
 from specdens._storage.schema import check_fields
 from specdens._vectors.factory import vectors_like
 
-Result: TypeAlias = SpectralMeasure | ChebyshevMoments | Density | EigenPairs
+Result: TypeAlias = SpectralMeasure | ChebyshevMoments | Density | EigenPairs | CrossMeasure | CrossDensity
 
 FORMAT = "specdens"
 FORMAT_VERSION = 1
 _OLDEST_VERSION = 1  # a field with a default may be added within a version; what else changes makes a new one
 
 _KINDS: dict[str, type[Result]] = {
-    kind.__name__: kind for kind in (SpectralMeasure, ChebyshevMoments, Density, EigenPairs)
+    kind.__name__: kind for kind in (SpectralMeasure, ChebyshevMoments, Density, EigenPairs, CrossMeasure, CrossDensity)
 }
 
 
@@ -48,9 +50,9 @@ def save(path: str | os.PathLike[str], obj: Result) -> None:
     path
         Where to write: a name that ends in ``.npz``, in a folder that exists.
     obj
-        A `SpectralMeasure`, `ChebyshevMoments`, `Density` (with its measure and outliers) or `EigenPairs`. Eigenvectors
-        of any array library are written, and come back, as NumPy arrays. The vectors that ``keep_vectors=True`` holds
-        for `extend` are not written.
+        A `SpectralMeasure`, `ChebyshevMoments`, `Density` (with its measure and outliers), `EigenPairs`, `CrossMeasure`
+        or `CrossDensity`. Eigenvectors of any array library are written, and come back, as NumPy arrays. The vectors
+        that ``keep_vectors=True`` holds for `extend` are not written.
 
     Examples
     --------
@@ -89,7 +91,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: float | None = None) -> Res
 
     Returns
     -------
-    SpectralMeasure, ChebyshevMoments, Density or EigenPairs
+    SpectralMeasure, ChebyshevMoments, Density, EigenPairs, CrossMeasure or CrossDensity
         As it was saved, with NumPy arrays for eigenvectors.
 
     Raises
@@ -177,6 +179,8 @@ _VECTORS = _Codec(
 _CODECS = {
     "alphas": _RAGGED,
     "betas": _RAGGED,
+    "overlaps": _RAGGED,
+    "square_overlaps": _RAGGED,
     "atoms": _ATOMS,
     "known_atoms": _ATOMS,
     "interval": _INTERVAL,
@@ -229,6 +233,10 @@ def _check_parts(kind: type[Result], values: Mapping[str, Any]) -> None:
     measure, outliers = values.get("measure"), values.get("outliers")
     if kind is Density and not isinstance(measure, SpectralMeasure | ChebyshevMoments):
         raise ValueError(f"measure must be a measure; got {type(measure).__name__}")
+    if kind is CrossDensity and not isinstance(measure, CrossMeasure):
+        raise ValueError(f"measure must be a CrossMeasure; got {type(measure).__name__}")
+    if kind is CrossMeasure and not isinstance(values["run"], SpectralMeasure):
+        raise ValueError(f"run must be a SpectralMeasure; got {type(values['run']).__name__}")
     if not (outliers is None or isinstance(outliers, EigenPairs)):
         raise ValueError(f"outliers must be eigenpairs; got {type(outliers).__name__}")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+CROSS_FORMS = ("⟨a|δ(λ − A)|b⟩", "tr B δ(λ − A)")
 VECTOR_DTYPES = ("float32", "float64", "complex64", "complex128")
 _WORD = re.compile(r"[\w ().,=-]{0,100}", re.ASCII)
 _LARGEST = 2**63
@@ -22,7 +23,7 @@ def has_rule(name: str) -> bool:
 def check_fields(kind: str, values: Mapping[str, Any]) -> None:
     """Raise ValueError with the first field of a result that is impossible; fields without a rule are left alone."""
     for name, value in values.items():
-        rule = _FIELDS.get(name)
+        rule = _numbers if (kind, name) == ("CrossDensity", "values") else _FIELDS.get(name)
         if rule is not None:
             rule(name, value)
     together = _TOGETHER.get(kind)
@@ -127,6 +128,16 @@ def _vectors(name: str, x: Any) -> None:
     _need(bool(np.all(np.isfinite(x))), name, "finite", x)
 
 
+def _numbers(name: str, x: Any) -> None:
+    is_numbers = isinstance(x, np.ndarray) and x.dtype in (np.float64, np.complex128) and x.ndim == 1
+    _need(is_numbers, name, "an array of float64 or complex128", x)
+    _need(bool(np.all(np.isfinite(x))), name, "finite", x)
+
+
+def _form(name: str, value: Any) -> None:
+    _need(value in CROSS_FORMS, name, f"one of {', '.join(CROSS_FORMS)}", value)
+
+
 def _bools(name: str, x: Any) -> None:
     _need(isinstance(x, np.ndarray) and x.dtype == np.bool_ and x.ndim == 1, name, "an array of bool", x)
 
@@ -163,7 +174,8 @@ _FIELDS: dict[str, Callable[[str, Any], None]] = {
     "axis": _text, "kernel": _text, "mass_outside": _number, "epsilon": _positive_or_none, "vectors": _vectors,
     "residuals": _not_negative, "converged": _bools, "scales": _not_negative_or_none,
     "resolution": _not_negative_or_none, "atom_stderr": _not_negative_or_none, "is_simple": _bool,
-    "known_moments": _numbers_or_none,
+    "known_moments": _numbers_or_none, "overlaps": _rows(_numbers), "square_overlaps": _rows(_numbers),
+    "factor": _number, "form": _form,
 }  # fmt: skip
 
 
@@ -198,6 +210,21 @@ def _check_density(values: Mapping[str, Any]) -> None:
         raise ValueError(f"edges must be one more than points; got {values['edges'].size} and {values['grid'].size}")
 
 
+def _check_cross(values: Mapping[str, Any]) -> None:
+    steps = [alphas.size for alphas in values["run"].alphas]
+    for name in ("overlaps", "square_overlaps"):
+        if values[name] and [row.size for row in values[name]] != steps:
+            raise ValueError(f"{name} must be as many as the steps of the run")
+    if not values["overlaps"]:
+        raise ValueError("overlaps must be as many as the steps of the run")
+
+
+def _check_cross_density(values: Mapping[str, Any]) -> None:
+    _same_length(("grid", "values", "stderr", "resolution"), values)
+    if values["grid"].size == 0 or values["edges"].size != values["grid"].size + 1:
+        raise ValueError(f"edges must be one more than points; got {values['edges'].size} and {values['grid'].size}")
+
+
 def _check_eigenpairs(values: Mapping[str, Any]) -> None:
     _same_length(("values", "residuals", "converged", "scales"), values)
     if values["vectors"].shape[1] != values["values"].size:
@@ -209,4 +236,6 @@ _TOGETHER: dict[str, Callable[[Mapping[str, Any]], None]] = {
     "ChebyshevMoments": _check_dimensions,
     "Density": _check_density,
     "EigenPairs": _check_eigenpairs,
+    "CrossMeasure": _check_cross,
+    "CrossDensity": _check_cross_density,
 }

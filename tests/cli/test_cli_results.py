@@ -38,7 +38,13 @@ def test_info_says_what_is_in_a_result():
     assert summary["outliers"]["values"] == density.outliers.values.tolist()
 
 
-@pytest.mark.parametrize("make", [sd.fast_lanczos, sd.kpm, lambda A: sd.top_eigenpairs(A, rank=2)])
+def cross(A):
+    return sd.cross_measure(A, np.ones(A.shape[0]), np.arange(A.shape[0]))
+
+
+@pytest.mark.parametrize(
+    "make", [sd.fast_lanczos, sd.kpm, lambda A: sd.top_eigenpairs(A, rank=2), cross, lambda A: cross(A).density()]
+)
 def test_info_of_every_kind(make):
     result = make(matrix())
     sd.save("result.npz", result)
@@ -50,6 +56,11 @@ def test_info_of_every_kind(make):
 def test_what_is_no_result_is_refused(command):
     assert "A.npz was not written by sd.save" in fail(1, *command, "A.npz")
     assert "A.mtx is not an .npz file" in fail(1, *command, "A.mtx")
+
+
+def test_a_signed_measure_is_not_drawn_as_a_density():
+    sd.save("cross.npz", cross(matrix()))
+    assert "holds a signed measure" in fail(1, "plot", "cross.npz", "-o", "out.png")
 
 
 def save_results():

@@ -23,6 +23,7 @@ RESULTS = {
     "moments": lambda: sd.kpm(MATRIX, num_moments=20, num_probes=2),
     "density": lambda: sd.spectral_density(MATRIX, num_steps=12, rank=2),
     "pairs": lambda: sd.top_eigenpairs(MATRIX, rank=2),
+    "cross": lambda: sd.cross_measure(MATRIX, np.arange(40.0), 1j * np.ones(40), num_steps=9).density(50),
 }
 
 
@@ -102,14 +103,23 @@ IMPOSSIBLE = [
     ("pairs", {"values": np.ones(2, int)}, "values must be an array of float64"),
     ("pairs", {"converged": np.ones(2)}, "converged must be an array of bool"),
     ("pairs", {"residuals": [-1.0, 0.0]}, "residuals must be 0 or more"),
+    ("cross", {"values": np.full(50, NAN * 1j)}, "values must be finite"),
+    ("cross", {"values": np.ones(50, "float32")}, "values must be an array of float64 or complex128"),
+    ("cross", {"edges": np.zeros(5)}, "edges must be one more than points"),
+    ("cross", {"measure.overlaps": np.full(9, NAN)}, "overlaps must be finite"),
+    ("cross", {"measure.overlaps_lengths": [8]}, "overlaps has 9 entries"),
+    ("cross", {"measure.form": "\x1b[2J"}, "form must be one of"),
+    ("cross", {"measure.factor": None}, "factor must be a finite number"),
+    ("cross", {"measure.run": 3}, "damaged"),
+    ("cross", {"measure": 3}, "measure must be a CrossMeasure"),
     ("pairs", {"kind": ["EigenPairs"]}, "holds a"),
     ("pairs", {"written_by": 3}, "not written by sd.save"),
 ]
 
 
 def test_every_field_of_a_result_has_a_rule():
-    parts = {"measure", "outliers", "recurrences"}  # results of their own, and what is not saved
-    for kind in (sd.SpectralMeasure, sd.ChebyshevMoments, sd.Density, sd.EigenPairs):
+    parts = {"measure", "outliers", "recurrences", "run"}  # results of their own, and what is not saved
+    for kind in (sd.SpectralMeasure, sd.ChebyshevMoments, sd.Density, sd.EigenPairs, sd.CrossMeasure, sd.CrossDensity):
         assert [each.name for each in fields(kind) if each.name not in parts and not has_rule(each.name)] == []
 
 

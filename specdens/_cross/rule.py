@@ -1,0 +1,54 @@
+"""The signed quadrature rule of one probe, and estimates with complex values."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from specdens._distributions.cdf import Floats
+
+Numbers = NDArray[Any]
+"""Real or complex numbers in double precision."""
+
+
+class CrossEstimate(NamedTuple):
+    """A real or complex value and its standard error.
+
+    Attributes
+    ----------
+    value : float or complex
+        The estimate.
+    stderr : float
+        The standard error of its magnitude.
+    """
+
+    value: Any
+    stderr: float
+
+
+class CrossRule(NamedTuple):
+    """Nodes and weights of one probe; the weights of B² estimate the sampling error of a trace."""
+
+    nodes: Floats
+    weights: Numbers
+    squares: Floats
+
+
+def cross_rule(
+    alphas: Floats, betas: Floats, overlaps: Numbers, squares: Numbers | None, *, factor: float, fewer: int
+) -> CrossRule:
+    """Return the rule of a probe after so many steps less; `squares` are the inner products with B²v of a trace.
+
+    V f(T) e₁ approximates f(A) b/‖b‖, with or without reorthogonalisation [Druskin and Knizhnerman 1991], so that
+    ⟨a|f(A)|b⟩ is a sum over the Ritz values, with weights of either sign.
+    """
+    m = max(1, alphas.size - fewer)
+    decomposition = scipy.linalg.eigh_tridiagonal(alphas[:m], betas[: m - 1])
+    nodes, S = (np.asarray(part, dtype=np.float64) for part in decomposition)
+    weights = factor * S[0] * (overlaps[:m] @ S)
+    if squares is None:
+        return CrossRule(nodes, weights, np.zeros(m))
+    return CrossRule(nodes, weights.real, factor * S[0] * (squares[:m].real @ S))  # B is Hermitian: its traces are real
