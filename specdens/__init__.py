@@ -13,9 +13,10 @@ from specdens._eigenpairs.result import EigenPairs
 from specdens._eigenpairs.subspace_iteration import subspace_iteration
 from specdens._eigenpairs.top import top_eigenpairs
 from specdens._exceptions import SpecdensWarning
+from specdens._extend import extend
 from specdens._kpm.kpm import kpm
 from specdens._lanczos.bounds import normalize, spectral_bounds
-from specdens._lanczos.fast import extend, fast_lanczos
+from specdens._lanczos.fast import fast_lanczos
 from specdens._lanczos.slow import slow_lanczos
 from specdens._measure.base import Measure
 from specdens._measure.chebyshev_moments import ChebyshevMoments

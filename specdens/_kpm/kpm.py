@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from specdens._kpm.recurrence import ChebyshevRecurrence, LeftBounds
 from specdens._lanczos.fast import fast_lanczos
 from specdens._measure.chebyshev_moments import ChebyshevMoments
 from specdens._operators.base import Operator
-from specdens._operators.complexified import with_vectors_of
+from specdens._operators.complexified import Complexified, with_vectors_of
 from specdens._operators.convert import as_operator
 from specdens._running.block_runner import BlockRunner
 from specdens._running.executor import ExecutorLike, as_executor
@@ -39,6 +39,7 @@ def kpm(
     block_size: int | None = None,
     probes: Any = "gaussian",
     check: bool = True,
+    keep_vectors: bool = False,
     monitor: Monitor | None = None,
     executor: ExecutorLike | None = None,
 ) -> ChebyshevMoments:
@@ -59,6 +60,8 @@ def kpm(
         margin; where the moments show that an eigenvalue was missed, from more steps, and the moments are made anew.
     check
         Whether to check on the way that the operator is deterministic (one further product) and Hermitian (none).
+    keep_vectors
+        Whether the result keeps the last two vectors of every probe, so that `extend` can add moments.
     monitor, executor
         Progress and checkpoints, and where to run the blocks of probes, as for `fast_lanczos`.
 
@@ -95,7 +98,9 @@ def kpm(
     total = num_moments // 2 * num_probes
     with (monitor or Monitor()).stage("kpm", A, settings, total=total) as stage:
         resumes = any(name.endswith("/indices") for name in stage.saved)
-        attempt = _Attempt(A, probes, seed, block_size, stage, resumes=resumes, executor=executor)
+        attempt = _Attempt(
+            A, probes, seed, block_size, stage, resumes=resumes, executor=executor, keep_vectors=keep_vectors
+        )
         if given is not None:
             mus = _run_within(given, attempt, num_moments, num_probes, check=check)
         else:
@@ -104,7 +109,61 @@ def kpm(
         mus=mus, interval=attempt.interval, dimension=A.dimension, bulk_dimension=A.bulk_dimension,
         known_atoms=A.known_atoms, dtype=A.vectors.name, probes=kind, seed=seed, block_size=block_size,
         num_products=attempt.num_products, seconds=time.perf_counter() - started, notes=stage.notes,
+        recurrences=attempt.recurrences if keep_vectors else (),
     )  # fmt: skip
+
+
+def extend_moments(
+    measure: ChebyshevMoments, A: Any, *, num_moments: int | None, num_probes: int | None, keep_vectors: bool
+) -> ChebyshevMoments:
+    """Return the moments with more of them or more probes, in the same interval; see `extend`."""
+    A, started = as_operator(A), time.perf_counter() - measure.seconds
+    A = Complexified(A) if measure.dtype.startswith("complex") and not A.vectors.is_complex else A
+    before = measure.num_moments, measure.num_probes
+    num_moments, num_probes = (
+        as_count(name, least if value is None else value, minimum=least)
+        for name, value, least in zip(("num_moments", "num_probes"), (num_moments, num_probes), before, strict=True)
+    )
+    _check_extension(measure, A, num_moments, num_probes)
+    # probes that are finished, of a result without its recurrences, keep their place
+    finished = ChebyshevRecurrence(
+        indices=tuple(range(measure.num_probes)), interval=measure.interval, mus=measure.mus, v=None,
+        squared_norms=np.ones(measure.num_probes), num_steps=num_moments // 2,
+    )  # fmt: skip
+    blocks = [each.copy() for each in measure.recurrences] or [finished]
+    spent = sum(each.num_products for each in blocks)
+    settings = {"num_moments": num_moments, "num_probes": num_probes, "seed": measure.seed}
+    with Monitor(progress=False).stage("kpm", A, settings, total=None) as stage:
+        runner = BlockRunner(
+            A, ChebyshevRecurrence, partial(_begin, A, measure.probes, measure.seed, measure.interval),
+            block_size=measure.block_size, stage=stage, recurrences=blocks, check=False, keep_vectors=True,
+        )  # fmt: skip
+        try:
+            runner.advance(num_moments // 2, num_probes)
+            mus = np.concatenate([each.checked_moments(A, num_moments) for each in runner.recurrences])
+        except LeftBounds as left:
+            raise ValueError(
+                f"the spectrum leaves the interval of these moments: {left}. Call kpm anew, which finds a wider one."
+            ) from None
+    return replace(
+        measure,
+        mus=mus,
+        num_products=measure.num_products + runner.num_products - spent,
+        seconds=time.perf_counter() - started,
+        recurrences=tuple(runner.recurrences) if keep_vectors and measure.recurrences else (),
+    )
+
+
+def _check_extension(measure: ChebyshevMoments, A: Operator, num_moments: int, num_probes: int) -> None:
+    if A.dimension != measure.dimension or A.vectors.name != measure.dtype:
+        raise ValueError(
+            f"`A` must be the operator of the moments (dimension {measure.dimension}, {measure.dtype}); got {A!r}"
+        )
+    has_vectors = bool(measure.recurrences) and all(each.has_vectors for each in measure.recurrences)
+    if num_moments > measure.num_moments and not has_vectors:
+        raise ValueError("more moments need the vectors of the run: call kpm with keep_vectors=True")
+    if num_probes > measure.num_probes and measure.probes == "given":
+        raise ValueError("`num_probes` cannot grow for given start vectors: run the new ones on their own")
 
 
 @dataclass
@@ -121,6 +180,8 @@ class _Attempt:
     executor: ExecutorLike | None = None
     interval: Interval = field(default_factory=lambda: Interval(-1.0, 1.0))
     num_products: int = 0
+    keep_vectors: bool = False
+    recurrences: tuple[ChebyshevRecurrence, ...] = ()
 
     def moments(self, interval: Interval | None, num_moments: int, num_probes: int, *, check: bool) -> Floats:
         """Return the moments of all probes within an interval, or within that of the checkpoint (None)."""
@@ -135,6 +196,7 @@ class _Attempt:
             recurrences=None if self.resumes else (),
             check=check,
             executor=self.executor,
+            keep_vectors=self.keep_vectors,
         )
         if interval is None:
             self.interval = runner.recurrences[0].interval
@@ -144,6 +206,7 @@ class _Attempt:
             runner.advance(num_moments // 2, num_probes)
             recurrences = [each for each in runner.recurrences if each.indices[0] < num_probes]
             rows = [each.checked_moments(self.A, num_moments) for each in recurrences]
+            self.recurrences = tuple(recurrences)
         finally:
             self.num_products += runner.num_products
         return np.concatenate(rows)[:num_probes] if rows else np.empty((0, num_moments))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -151,6 +151,10 @@ class ChebyshevRecurrence(ThreeTermState):
             self.next_check = 2 * known
             for j in np.flatnonzero(leaves_interval(mus, eps=self._rounding(A))):
                 raise LeftBounds(f"the first {known} moments of probe {self.indices[j]} belong to no measure on them")
+
+    def copy(self) -> Self:
+        """Return a recurrence that can go on without changing this one; the vectors are shared."""
+        return replace(self, num_shared=2, _spare=None)
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 

@@ -159,36 +159,10 @@ def advance_lanczos(
     return measure.within(num_steps, num_probes)
 
 
-def extend(
-    measure: SpectralMeasure,
-    A: Any,
-    *,
-    num_steps: int | None = None,
-    num_probes: int | None = None,
-    keep_vectors: bool = True,
+def extend_lanczos(
+    measure: SpectralMeasure, A: Any, *, num_steps: int | None, num_probes: int | None, keep_vectors: bool
 ) -> SpectralMeasure:
-    """Return the measure with more steps or more probes, as if it had been asked for them at first.
-
-    Parameters
-    ----------
-    measure
-        A result of `fast_lanczos`. More steps need its vectors (``keep_vectors=True``); more probes do not.
-    A
-        The operator that it was made from.
-    num_steps, num_probes
-        The new totals; by default what the measure has.
-    keep_vectors
-        Whether the result can be extended in turn.
-
-    Examples
-    --------
-    >>> import numpy as np, specdens as sd
-    >>> A = np.diag(np.linspace(-1, 1, 1000))
-    >>> short = sd.fast_lanczos(A, num_steps=20, keep_vectors=True)
-    >>> long = sd.extend(short, A, num_steps=50)
-    >>> bool(np.array_equal(long.alphas[0], sd.fast_lanczos(A, num_steps=50).alphas[0]))
-    True
-    """
+    """Return the measure with more steps or more probes; see `extend`."""
     A = as_operator(A)
     num_probes = measure.num_probes if num_probes is None else num_probes
     num_probes = as_count("num_probes", num_probes, minimum=measure.num_probes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
@@ -21,6 +21,9 @@ from specdens._measure.lanczos import SpectralMeasure
 from specdens._measure.quadrature import Rule
 from specdens._measure.resolvent import Resolvent
 from specdens._validate import as_count
+
+if TYPE_CHECKING:
+    from specdens._kpm.recurrence import ChebyshevRecurrence
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,6 +58,8 @@ class ChebyshevMoments(Measure):
         How long the run took.
     notes : tuple of str
         Remarks on the run, such as a resumption with other versions.
+    recurrences : tuple
+        The state of the run with its vectors, kept by ``keep_vectors=True`` for `extend`; else empty.
     """
 
     mus: Floats
@@ -69,6 +74,7 @@ class ChebyshevMoments(Measure):
     num_products: int
     seconds: float
     notes: tuple[str, ...] = ()
+    recurrences: tuple[ChebyshevRecurrence, ...] = ()
     has_residuals = False
 
     default_kernel = "jackson"
@@ -157,14 +163,14 @@ class ChebyshevMoments(Measure):
 
     def truncated(self, num_steps: int) -> ChebyshevMoments:
         num_steps = as_count("num_steps", num_steps)
-        return replace(self, mus=self.mus[:, : 2 * num_steps])
+        return replace(self, mus=self.mus[:, : 2 * num_steps], recurrences=())
 
     def shortened(self, cut: Callable[[int], int]) -> Measure:
         """Return the Gauss measure after `cut(k)` of every probe's k steps."""
         return self.gauss.shortened(cut)
 
     def __getitem__(self, index: int) -> ChebyshevMoments:
-        return replace(self, mus=self.mus[[index]])
+        return replace(self, mus=self.mus[[index]], recurrences=())
 
     def resolvent(self, z: ArrayLike, *, terminator: Literal["auto", "sqrt"] | None = None) -> Resolvent:
         return self.gauss.resolvent(z, terminator=terminator)
