@@ -152,15 +152,15 @@ def _ends(pieces: Pieces, points: PointMasses) -> Interval:
 def _width_function(measure: Measure, points: PointMasses, ends: Interval) -> Width:
     """Return h(λ): the geometric mean over the probes of a share of the distance between their nodes."""
     room = max(1e-7 * ends.width, measure.rounding_room)
-    samples = measure.num_probes * measure.bulk_dimension if measure.sampling_variance else np.inf
-    maps = [_spacing(rule, points, samples, room) for rule in measure.smooth_rules]
+    samples = measure.num_probes if measure.sampling_variance else np.inf
+    maps = [_spacing(rule, points, measure.bulk_dimension, samples, room) for rule in measure.smooth_rules]
     maps = [each for each in maps if each[0].size]
     if not maps:
         return _constant(max(ends.width / 100, room))
     return lambda x: np.exp(np.mean([np.interp(x, nodes, logs) for nodes, logs in maps], axis=0))
 
 
-def _spacing(rule: Rule, points: PointMasses, samples: float, room: float) -> tuple[Floats, Floats]:
+def _spacing(rule: Rule, points: PointMasses, dimension: int, num_probes: float, room: float) -> tuple[Floats, Floats]:
     """Return the nodes of a rule outside the point masses, and the logarithms of the kernel width at each."""
     keep = (rule.weights > 1e-13) & ~_within(rule.nodes, points)
     nodes, weights = _without_ghosts(rule.nodes[keep], rule.weights[keep], room)
@@ -170,8 +170,19 @@ def _spacing(rule: Rule, points: PointMasses, samples: float, room: float) -> tu
     left, right = np.concatenate([gaps[:1], gaps]), np.concatenate([gaps, gaps[-1:]])
     # at most twice the smaller gap, so that the last node of a bulk does not leak into the gap beside it
     spacing = np.minimum((left + right) / 2, 2 * np.minimum(left, right))
-    factor = np.clip(_ENOUGH / (samples * weights), _NARROWEST, _WIDEST)
-    return nodes, np.log(np.maximum(factor * spacing, room))
+    factor = np.clip(_ENOUGH / (num_probes * dimension * weights), _NARROWEST, _WIDEST)
+    width = np.maximum(factor * spacing, _width_of_few(gaps, dimension * weights))
+    return nodes, np.log(np.maximum(width, room))
+
+
+def _width_of_few(gaps: Floats, eigenvalues: Floats) -> Floats:
+    """Return twice the distance between eigenvalues where nodes hold one or two each, within the nodes' resolution.
+
+    Single eigenvalues, as at the ends of small matrices, are not to be seen one by one.
+    """
+    around = sliding_window_view(np.pad(np.append(gaps, gaps[-1]), 2, mode="reflect"), 5)
+    held = sliding_window_view(np.pad(eigenvalues, 2, mode="edge"), 5).mean(axis=1)
+    return np.where(held < 4, np.minimum(2 / held, 1.5) * np.median(around, axis=1), 0.0)
 
 
 def _without_ghosts(nodes: Floats, weights: Floats, room: float) -> tuple[Floats, Floats]:

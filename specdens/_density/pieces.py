@@ -38,7 +38,7 @@ def cut(cdf: Cdf, points: PointMasses) -> tuple[Pieces, Floats]:
     owner = np.searchsorted(points.lo, middle, side="right") - 1
     inside = owner >= 0
     inside[inside] = middle[inside] <= points.hi[owner[inside]]
-    keep = ~inside & (mass > 0)
+    keep = ~inside & (mass > 4 * np.finfo(np.float64).eps)  # less is the rounding of differences of the function
     within: Floats = np.bincount(owner[inside], mass[inside], points.positions.size).astype(np.float64)
     order = np.argsort(middle[keep], kind="stable")
     return Pieces(lo[keep][order], hi[keep][order], mass[keep][order]), within

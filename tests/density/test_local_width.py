@@ -89,6 +89,23 @@ def test_the_band_holds_the_exact_spectrum_smoothed_alike(name):
     assert min(covered) >= 0.75
 
 
+@pytest.mark.parametrize("method", [None, "fast_lanczos"])
+def test_single_eigenvalues_at_a_smooth_edge_are_no_spikes(method):
+    heights = []
+    for seed in range(6):
+        matrix = np.random.default_rng(seed).standard_normal((300, 300))
+        probes = None if method is None else 4
+        drawn = sd.spectral_density((matrix + matrix.T) / np.sqrt(600), method=method, num_probes=probes)
+        heights.append(np.max(drawn.values[np.abs(drawn.grid) > 1.9]))
+    assert max(heights) < 1.05 / np.pi  # the law is 1/π in the middle and below 0.1 there
+
+
+def test_what_rounding_leaves_beside_atoms_is_not_drawn():
+    drawn = sd.spectral_density(sd.graph_laplacian(nx.karate_club_graph()))
+    assert np.sum(drawn.atoms.masses) == pytest.approx(1.0)
+    assert not np.any(drawn.values)
+
+
 def test_outliers_do_not_widen_the_bulk():
     """The paper's kernel, as wide as the outliers are far, shows a third of the mass where all of it is."""
     measure = measure_of("deepnet", 4, 128)

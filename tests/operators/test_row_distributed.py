@@ -173,4 +173,4 @@ def test_checkpoints_are_refused_on_every_rank(tmp_path):
 
 def test_one_rank_draws_progress(capsys):
     on_ranks(2, lambda comm: sd.fast_lanczos(distributed(MATRIX, comm), num_steps=5, monitor=sd.Monitor(progress=True)))
-    assert capsys.readouterr().err.count("fast_lanczos: 100%") == 1
+    assert capsys.readouterr().err.count("fast_lanczos:   0%") == 1  # the bar may be drawn at 100 % twice
