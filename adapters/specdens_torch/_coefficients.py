@@ -34,6 +34,12 @@ class Coefficients:
         """Whether the examples themselves matter, not their class means alone."""
         return self.parts[3] != 0.0 or bool(self.classes)
 
+    @property
+    def is_positive(self) -> bool:
+        """Whether this is a sum of components of G with coefficients of at least 0: X D Xᵀ with D ≥ 0."""
+        values = (*self.parts, *(self.parts[3] + value for _, value in self.classes))
+        return not self.h and self.has_g and min(values) >= 0
+
     def plus(self, other: Coefficients) -> Coefficients:
         classes = dict(self.classes)
         for c, value in other.classes:

@@ -86,7 +86,9 @@ class KrylovBasis:
         check_finite(math.isfinite(beta) and bool(np.isfinite(c).all()), self.num_products)
         self.scale = max(self.scale, float(np.hypot(np.linalg.norm(c), beta)))
         mirrored = np.append(self.H[m, g:m], c[m]).conj()
-        check_symmetry(c[g:], mirrored, names=("⟨v, A w⟩", "⟨A v, w⟩"), scale=self.scale, rtol=tolerance(self.A))
+        check_symmetry(
+            c[g:], mirrored, self.A, names=("⟨v, A w⟩", "⟨A v, w⟩"), scale=self.scale, rtol=tolerance(self.A)
+        )
         self.H[m, :g] = c[:g].conj()  # columns with an unknown part: this much of it is now known
         self.H[: m + 1, m] = c
         self.num_multiplied, self.has_tail = m + 1, False

@@ -136,7 +136,7 @@ def _rayleigh_ritz(A: Operator, Q: Array, AQ: Array, num_products: int) -> tuple
     finite = np.isfinite(T).all(axis=0)
     check_finite(bool(finite.all()), num_products - len(finite) + 1 + int(np.argmin(finite)))
     names, scale = ("⟨v, A w⟩", "⟨A v, w⟩"), float(np.abs(T).max())
-    check_symmetry(T, T.conj().T, names=names, scale=scale, rtol=tolerance(A))
+    check_symmetry(T, T.conj().T, A, names=names, scale=scale, rtol=tolerance(A))
     theta, Y = np.linalg.eigh((T + T.conj().T) / 2)
     order = np.argsort(-np.abs(theta), kind="stable")
     theta, Y = theta[order], Y[:, order]

@@ -12,6 +12,7 @@ import numpy as np
 from specdens._distributions.cdf import Floats
 from specdens._distributions.interval import Interval, as_interval
 from specdens._kpm.recurrence import ChebyshevRecurrence, LeftBounds
+from specdens._lanczos.bounds import known_to_contain
 from specdens._lanczos.fast import fast_lanczos
 from specdens._measure.chebyshev_moments import ChebyshevMoments
 from specdens._operators.base import Operator
@@ -235,7 +236,11 @@ def _run_automatic(attempt: _Attempt, num_moments: int, num_probes: int, *, chec
             quiet = Monitor(progress=False)
             measure = fast_lanczos(A, num_steps=steps, seed=attempt.seed, check=check, monitor=quiet)
             attempt.num_products += measure.num_products
-            interval = _wider(interval, _with_known(A, measure.bounds(margin=_BOUNDS_MARGIN)))
+            found = _with_known(A, measure.bounds(margin=_BOUNDS_MARGIN))
+            known = known_to_contain(measure, found, A.known_bounds)
+            if interval is None and known != found:
+                found = _with_room(known, A.vectors.eps)
+            interval = _wider(interval, found)
             check = False
         try:
             return attempt.moments(interval, num_moments, num_probes, check=False)

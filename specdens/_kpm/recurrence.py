@@ -133,7 +133,7 @@ class ChebyshevRecurrence(ThreeTermState):
         seen = np.atleast_1d(seen) / self.squared_norms
         expected = self.mus[:, 2]
         rtol = np.sqrt(self._rounding(A))
-        check_symmetry(seen, expected, names=("⟨r₀, r₂⟩", "2⟨r₁, r₁⟩ − 1"), scale=2 + np.abs(expected), rtol=rtol)
+        check_symmetry(seen, expected, A, names=("⟨r₀, r₂⟩", "2⟨r₁, r₁⟩ − 1"), scale=2 + np.abs(expected), rtol=rtol)
 
     def checked_moments(self, A: Operator, num_moments: int) -> Floats:
         """Return the first moments, checked a last time."""

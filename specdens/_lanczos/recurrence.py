@@ -274,7 +274,7 @@ class Recurrence(ThreeTermState):
         seen = seen - np.array([row[0] for row in self.alphas]) * overlap
         beta = np.array([row[0] for row in self.betas])
         seen = np.where(self.active, seen, beta)
-        check_symmetry(seen, beta, names=("⟨v₁, Av₂⟩", "β₁"), scale=self.scale, rtol=tolerance(A))
+        check_symmetry(seen, beta, A, names=("⟨v₁, Av₂⟩", "β₁"), scale=self.scale, rtol=tolerance(A))
 
 
 def breakdown(A: Operator) -> float:

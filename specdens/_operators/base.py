@@ -13,6 +13,7 @@ import array_api_compat as aac
 import numpy as np
 
 from specdens._distributions.atoms import Atoms
+from specdens._distributions.interval import Interval
 from specdens._typing import Array
 from specdens._vectors.base import Terms, Vectors, dtype_name
 
@@ -74,6 +75,9 @@ class Operator(ABC):
     has_block_products = True
     """Whether a product with a block is more than a loop over its columns."""
 
+    is_matrix = False
+    """Whether it is a matrix that the caller has, rather than a function or a model that makes products."""
+
     def __init__(self, n: int, vectors: Vectors) -> None:
         self.shape = (n, n)
         self.vectors = vectors
@@ -112,6 +116,11 @@ class Operator(ABC):
     def known_atoms(self) -> Atoms:
         """The eigenvalues known beforehand, with their share of `dimension`."""
         return Atoms.none()
+
+    @property
+    def known_bounds(self) -> Interval:
+        """An interval that contains the spectrum by construction: from 0 on for a positive semi-definite operator."""
+        return Interval(-np.inf, np.inf)
 
     @property
     def notes(self) -> tuple[str, ...]:

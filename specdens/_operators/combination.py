@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from specdens._distributions.atoms import Atoms
+from specdens._distributions.interval import Interval
 from specdens._operators.base import CheaperForm, Operator, ReusedMemoryError, shares_memory
 from specdens._operators.convert import as_operator
 from specdens._operators.wrappers import Wrapper
@@ -69,6 +70,13 @@ class Combination(Wrapper):
         positions = self._factor * positions + self.shift
         order = np.argsort(positions, kind="stable")
         return Atoms(positions[order], masses[order])
+
+    @property
+    def known_bounds(self) -> Interval:
+        if self._factor == 0.0:
+            return Interval(self.shift, self.shift)
+        lo, hi = sorted(self._factor * end + self.shift for end in self.A.known_bounds)
+        return Interval(lo, hi)
 
     def apply(self, x: Array) -> Array:
         return self._scaled_and_shifted(super().apply(x), x)
@@ -141,6 +149,15 @@ class _Sum(Operator):
     @property
     def has_block_products(self) -> bool:  # type: ignore[override]
         return all(A.has_block_products for _, A in self.terms)
+
+    @property
+    def is_matrix(self) -> bool:  # type: ignore[override]
+        return all(A.is_matrix for _, A in self.terms)
+
+    @property
+    def known_bounds(self) -> Interval:
+        ends = [sorted(c * end for end in A.known_bounds) if c else [0.0, 0.0] for c, A in self.terms]
+        return Interval(sum(lo for lo, _ in ends), sum(hi for _, hi in ends))
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from specdens._distributions.atoms import Atoms
+from specdens._distributions.interval import Interval
 from specdens._operators.base import Operator
 from specdens._typing import Array
 from specdens._vectors.base import dtype_name
@@ -35,6 +36,14 @@ class Complexified(Operator):
     @property
     def known_atoms(self) -> Atoms:
         return self._real.known_atoms
+
+    @property
+    def known_bounds(self) -> Interval:
+        return self._real.known_bounds
+
+    @property
+    def is_matrix(self) -> bool:  # type: ignore[override]
+        return self._real.is_matrix
 
     def project(self, x: Array) -> Array:
         projected = self._by_parts(self._real.project, x)

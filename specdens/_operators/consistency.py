@@ -47,8 +47,22 @@ def asymmetry_message(difference: str, *, is_complex: bool) -> str:
     return f"the operator is not {'Hermitian' if is_complex else 'symmetric'}: {difference}"
 
 
+def asymmetry_remedy(A: Operator) -> str:
+    """Return what to do about an operator that is not symmetric."""
+    if A.is_matrix:
+        adjoint = "A.conj().T" if A.vectors.is_complex else "A.T"
+        return (
+            f"A matrix that differs from {adjoint}, as that of a directed graph, has no density of real eigenvalues. "
+            f"Take (A + {adjoint}) / 2, or sd.gram(A) for its singular values."
+        )
+    return (
+        "Dropout or batch statistics make products random; put the model in eval mode. An operator without a model "
+        "must equal its adjoint: see check_operator."
+    )
+
+
 def check_symmetry(
-    found: ArrayLike, expected: ArrayLike, *, names: tuple[str, str], scale: ArrayLike, rtol: float
+    found: ArrayLike, expected: ArrayLike, A: Operator, *, names: tuple[str, str], scale: ArrayLike, rtol: float
 ) -> None:
     """Raise if two sets of inner products that agree for a Hermitian operator differ by more than rtol · scale.
 
@@ -61,10 +75,7 @@ def check_symmetry(
         worst = int(np.argmax(np.where(wrong, difference, 0.0)))
         a, b = found.flat[worst], expected.flat[worst]
         what = f"{names[0]} = {a:.3g} but {names[1]} = {b:.3g}"
-        raise ValueError(
-            f"{asymmetry_message(what, is_complex=np.iscomplexobj(found))}. "
-            "Dropout or batch statistics make products random; put the model in eval mode."
-        )
+        raise ValueError(f"{asymmetry_message(what, is_complex=np.iscomplexobj(found))}. {asymmetry_remedy(A)}")
 
 
 def check_real(values: ArrayLike, *, scale: ArrayLike, rtol: float, step: int, probes: Sequence[int]) -> None:

@@ -16,6 +16,7 @@ from specdens._operators.base import Operator
 from specdens._operators.csr import SparseMatrix
 from specdens._operators.dense import DenseMatrix
 from specdens._operators.function import Products
+from specdens._operators.graph import is_graph
 from specdens._operators.sparse_format import check_indices
 from specdens._typing import Array, LinearOperator, OperatorLike
 from specdens._validate import as_count
@@ -87,6 +88,12 @@ def _convert(A: Any, shape: Any, dtype: Any, like: Array | None) -> Operator:
         return _from_scipy_operator(A, shape, dtype)
     if aac.is_array_api_obj(A):
         return _from_array(A, shape, dtype)
+    if is_graph(A):
+        raise TypeError(
+            f"`A` must be a matrix or an operator; got a graph ({type(A).__module__.split('.')[0]}). Its Laplacian is "
+            "sd.graph_laplacian(G); its adjacency matrix is networkx.to_scipy_sparse_array(G, dtype=float), or "
+            "G.get_adjacency_sparse() in igraph."
+        )
     if isinstance(A, LinearOperator):
         n = _check_shape(A.shape, shape)
         return Products(
@@ -122,7 +129,7 @@ def _from_array(A: Array, shape: Any, dtype: Any) -> Operator:
     if aac.is_numpy_array(A):
         return DenseMatrix(A)
     like = xp.empty((0,), dtype=A.dtype, device=aac.device(A))
-    return Products(n, vectors_like(like), partial(operator.matmul, A), blocks=True)
+    return Products(n, vectors_like(like), partial(operator.matmul, A), blocks=True, is_matrix=True)
 
 
 def _stored_entries(A: Array) -> Array:
@@ -147,7 +154,8 @@ def _from_scipy_sparse(A: Any, shape: Any, dtype: Any) -> Operator:
     A = A.astype(name, copy=False)
     if A.format == "csr":
         return SparseMatrix(A)
-    return Products(n, vectors_like(np.empty(0, dtype=name)), partial(operator.matmul, A), blocks=True)
+    matmul = partial(operator.matmul, A)
+    return Products(n, vectors_like(np.empty(0, dtype=name)), matmul, blocks=True, is_matrix=True)
 
 
 def _from_scipy_operator(A: Any, shape: Any, dtype: Any) -> Operator:
@@ -208,7 +216,7 @@ def _as_shape(shape: Any) -> tuple[int, ...]:
 def _check_shape(shape: Any, wanted: Any) -> int:
     shape = tuple(shape)
     if len(shape) != 2 or shape[0] != shape[1]:
-        raise ValueError(f"`A` must be square; got shape {shape}")
+        raise ValueError(f"`A` must be square; got shape {shape}. For rectangular data see sd.gram.")
     if shape[0] == 0:
         raise ValueError("`A` must not be empty; got shape (0, 0)")
     if wanted is not None and shape != _as_shape(wanted):

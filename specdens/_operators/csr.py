@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from specdens._distributions.interval import Interval
 from specdens._operators.base import Operator
 from specdens._typing import Array
 from specdens._vectors import dispatch, tuning
@@ -17,16 +18,21 @@ from specdens._vectors.factory import vectors_like
 class SparseMatrix(Operator):
     """A SciPy matrix in CSR format: products by compiled kernels where they serve, else by SciPy, in threads."""
 
-    fills_given_memory = True
+    fills_given_memory = is_matrix = True
 
     def __init__(self, A: Any) -> None:
         super().__init__(A.shape[0], vectors_like(np.empty(0, dtype=A.dtype)))
         self._rows = CsrRows(A)
+        self._known_bounds = Interval(*getattr(A, "known_bounds", (-np.inf, np.inf)))  # as `graph_laplacian` sets them
 
     @property
     def A(self) -> Any:
         """The matrix."""
         return self._rows.csr
+
+    @property
+    def known_bounds(self) -> Interval:
+        return self._known_bounds
 
     @ignore_nonfinite
     def apply(self, x: Array) -> Array:

@@ -12,10 +12,12 @@ from specdens._vectors.base import Vectors
 class Products(Operator):
     """An operator given by a function x ↦ A x: a matrix's ``@``, a user's function, SciPy's ``matmat``."""
 
-    def __init__(self, n: int, vectors: Vectors, matmul: Callable[[Array], Array], *, blocks: bool) -> None:
+    def __init__(
+        self, n: int, vectors: Vectors, matmul: Callable[[Array], Array], *, blocks: bool, is_matrix: bool = False
+    ) -> None:
         super().__init__(n, vectors)
         self._matmul = matmul
-        self.has_block_products = blocks
+        self.has_block_products, self.is_matrix = blocks, is_matrix
 
     def apply(self, x: Array) -> Array:
         if x.ndim == 1 or self.has_block_products:

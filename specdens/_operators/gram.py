@@ -11,6 +11,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from specdens._distributions.atoms import Atoms
+from specdens._distributions.interval import Interval
 from specdens._operators.base import Operator
 from specdens._typing import Array
 from specdens._validate import as_positive
@@ -46,6 +47,11 @@ class Gram(Operator):
         """The zeros that data with fewer rows than columns have."""
         m, n = self._data_shape
         return Atoms(np.zeros(1), np.array([(n - m) / n])) if m < n else Atoms.none()
+
+    @property
+    def known_bounds(self) -> Interval:
+        """From 0 on: a Gram matrix is positive semi-definite."""
+        return Interval(0.0, np.inf)
 
     def apply(self, x: Array) -> Array:
         m, n = self._data_shape

@@ -22,7 +22,8 @@ def graph_laplacian(G: Any, *, normalized: bool = True) -> scipy.sparse.csr_arra
     Returns
     -------
     scipy.sparse.csr_array
-        The Laplacian.
+        The Laplacian. Its attribute `known_bounds`, (0, 2) or (0, twice the largest degree), tells `spectral_bounds`
+        and `kpm` where the spectrum ends.
 
     Raises
     ------
@@ -49,11 +50,23 @@ def graph_laplacian(G: Any, *, normalized: bool = True) -> scipy.sparse.csr_arra
         raise ValueError(f"`G` must have weights that are not negative; got {A.data.min():g}")
     degrees = np.asarray(A.sum(axis=1), dtype=np.float64).ravel()
     if not normalized:
-        return scipy.sparse.csr_array(scipy.sparse.diags_array(degrees) - A)
+        largest = float(np.max(degrees, initial=0.0))
+        return _with_bounds(scipy.sparse.csr_array(scipy.sparse.diags_array(degrees) - A), 2 * largest)
     root = np.divide(1.0, np.sqrt(degrees), out=np.zeros(degrees.size), where=degrees > 0)
     scale = scipy.sparse.diags_array(root)
     identity = scipy.sparse.diags_array((degrees > 0).astype(np.float64))
-    return scipy.sparse.csr_array(identity - scale @ A @ scale)
+    return _with_bounds(scipy.sparse.csr_array(identity - scale @ A @ scale), 2.0)
+
+
+def is_graph(G: Any) -> bool:
+    """Return whether G is a graph of networkx or igraph."""
+    return hasattr(G, "get_adjacency_sparse") or (hasattr(G, "adjacency") and hasattr(G, "nodes"))
+
+
+def _with_bounds(L: scipy.sparse.csr_array[Any], largest: float) -> scipy.sparse.csr_array[Any]:
+    """Return a Laplacian that says where its spectrum lies; sums and multiples of it do not inherit this."""
+    setattr(L, "known_bounds", (0.0, largest))  # noqa: B010 (SciPy's type has no such attribute)
+    return L
 
 
 def _adjacency(G: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specdens._distributions.atoms import Atoms
+from specdens._distributions.interval import Interval
 from specdens._operators.base import CheaperForm, Operator
 from specdens._operators.convert import as_operator
 from specdens._typing import Array, OperatorLike
@@ -44,6 +45,10 @@ class Wrapper(Operator):
         return self.A.has_block_products
 
     @property
+    def is_matrix(self) -> bool:  # type: ignore[override]
+        return self.A.is_matrix
+
+    @property
     def fills_given_memory(self) -> bool:  # type: ignore[override]
         return self.A.fills_given_memory
 
@@ -58,6 +63,10 @@ class Wrapper(Operator):
     @property
     def known_atoms(self) -> Atoms:
         return self.A.known_atoms
+
+    @property
+    def known_bounds(self) -> Interval:
+        return self.A.known_bounds
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -116,3 +116,75 @@ def test_steps_for_bounds_must_be_a_count():
     with pytest.raises(ValueError, match=r"`num_steps` must be at least 1; got 0"):
         sd.spectral_bounds(np.eye(3), num_steps=0)
     assert sd.spectral_bounds(np.diag([1.0, 3.0]), num_steps=1000, margin=0.0) == pytest.approx((1, 3))
+
+
+# -- what is known of the ends beforehand ------------------------------------------------------------------------------
+
+X = np.random.default_rng(0).standard_normal((300, 200)) * np.geomspace(1, 0.01, 200)
+POSITIVE = {
+    "gram": (sd.gram(X), X.T @ X, (0, np.inf)),
+    "fewer rows": (sd.gram(X.T[:50]), X.T[:50] @ X.T[:50].T, (0, np.inf)),
+    "negative multiple": (-2 * sd.gram(X), -2 * X.T @ X, (-np.inf, 0)),
+    "shifted": (sd.gram(X).shifted(3.0), X.T @ X + 3 * np.eye(200), (3, np.inf)),
+    "sum": (sd.gram(X) + 2 * sd.gram(X[:250]), X.T @ X + 2 * X[:250].T @ X[:250], (0, np.inf)),
+    "difference": (sd.gram(X) - sd.gram(X[:250]), X.T @ X - X[:250].T @ X[:250], (-np.inf, np.inf)),
+    "counted": (sd.Counted(sd.gram(X)), X.T @ X, (0, np.inf)),
+}
+
+
+@pytest.mark.parametrize("name", POSITIVE)
+def test_the_margin_does_not_cross_what_is_known(name):
+    A, dense, known = POSITIVE[name]
+    assert A.known_bounds == known
+    e = np.linalg.eigvalsh(dense)
+    room = 1e-12 * np.max(np.abs(e))
+    for found in (sd.spectral_bounds(A), sd.kpm(A, num_moments=60).interval):
+        assert known[0] - room <= found.lo <= max(e[0], known[0]) + room
+        assert min(e[-1], known[1]) - room <= found.hi <= known[1] + room
+
+
+def test_without_that_knowledge_a_positive_operator_gets_a_margin_below_zero():
+    A = sd.as_operator(X.T @ X)
+    width = np.ptp(np.linalg.eigvalsh(A.A))
+    assert sd.spectral_bounds(A).lo < -0.04 * width
+    assert sd.spectral_bounds(A, within=(0, np.inf)).lo == 0
+    assert sd.spectral_bounds(A, within=(0, np.inf)).hi == sd.spectral_bounds(A).hi
+
+
+def test_laplacians_of_graphs_know_their_bounds():
+    import networkx as nx
+
+    G = nx.gnp_random_graph(200, 0.03, seed=0)
+    for L, largest in (
+        (sd.graph_laplacian(G), 2.0),
+        (sd.graph_laplacian(G, normalized=False), 2 * max(dict(G.degree).values())),
+    ):
+        found, e = sd.spectral_bounds(L), np.linalg.eigvalsh(L.toarray())
+        assert -1e-12 <= found.lo <= max(e[0], 0) + 1e-12
+        assert e[-1] <= found.hi <= largest + 1e-12
+        assert sd.as_operator(-1 * L).known_bounds == (-np.inf, np.inf)  # another matrix
+
+
+def test_a_claim_that_a_ritz_value_contradicts_is_ignored():
+    A = diagonal(np.linspace(-3, 5, 300))
+    assert sd.spectral_bounds(A, within=(0, 9)) == sd.spectral_bounds(A)
+    L = sd.graph_laplacian(np.ones((40, 40)) - np.eye(40))
+    L.data *= -1
+    assert sd.spectral_bounds(L).lo < -1
+    with pytest.raises(ValueError, match="`within` must be increasing"):
+        sd.spectral_bounds(A, within=(1, 0))
+    with pytest.raises(TypeError, match="`within` must be a pair"):
+        sd.spectral_bounds(A, within=3)
+
+
+def test_deflated_eigenvalues_are_no_part_of_the_bounds():
+    A = sd.gram(X)
+    pairs = sd.top_eigenpairs(A, rank=2)
+    assert sd.spectral_bounds(sd.deflate(A, pairs)).hi < pairs.values[1] * 1.05
+    assert sd.spectral_bounds(sd.deflate(A, pairs)).lo >= -1e-12
+
+
+def test_moments_of_a_positive_operator_within_its_own_interval_are_right():
+    moments = sd.kpm(sd.gram(X), num_moments=80, num_probes=4)
+    trace = moments.trace(np.square)
+    assert abs(trace.value - np.sum(np.linalg.eigvalsh(X.T @ X) ** 2)) < 4 * trace.stderr

@@ -72,6 +72,30 @@ def test_the_laplacian_of_a_graph_is_that_of_networkx(normalized):
     assert bounds.lo > -1e-6
 
 
+@pytest.mark.parametrize(
+    "A", [nx.to_scipy_sparse_array(nx.gnp_random_graph(60, 0.2, seed=0, directed=True), dtype=float)]
+)
+@pytest.mark.parametrize("form", ["csr", "bsr", "dense", "wrapped"])
+@pytest.mark.parametrize("call", [sd.spectral_density, sd.fast_lanczos, sd.slow_lanczos, sd.kpm, sd.spectral_bounds])
+def test_a_matrix_that_is_not_symmetric_is_told_so_without_a_word_of_models(A, form, call):
+    given = {"csr": A, "bsr": A.tobsr(), "dense": A.toarray(), "wrapped": 2 * sd.as_operator(A)}[form]
+    message = (
+        r"the operator is not symmetric: .* A matrix that differs from A.T, as that of a directed graph, .* sd.gram"
+    )
+    with pytest.raises(ValueError, match=message) as caught:
+        call(given)
+    assert "ropout" not in str(caught.value)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_graphs_are_named_with_their_conversion(directed):
+    G = nx.gnp_random_graph(10, 0.3, directed=directed)
+    with pytest.raises(TypeError, match=r"got a graph \(networkx\). Its Laplacian is sd.graph_laplacian"):
+        sd.spectral_density(G)
+    with pytest.raises(ValueError, match=r"`A` must be square; got shape \(3, 5\). For rectangular data see sd.gram"):
+        sd.spectral_density(np.ones((3, 5)))
+
+
 def test_directed_graphs_and_other_things_are_refused_in_words():
     with pytest.raises(ValueError, match="`G` must be undirected; got a directed graph"):
         sd.graph_laplacian(nx.DiGraph([(0, 1)]))

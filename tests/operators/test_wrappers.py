@@ -216,6 +216,7 @@ class Answering(sd.Operator):
 
     has_block_products, fills_given_memory, dimension, bulk_dimension = False, True, 99, 7
     known_atoms = sd.Atoms(np.array([3.0]), np.array([0.5]))
+    is_matrix, known_bounds = True, sd.Interval(-3.0, 7.0)
 
     def __init__(self):
         super().__init__(2, sd.as_operator(np.eye(2)).vectors)
@@ -244,7 +245,10 @@ class Answering(sd.Operator):
 def test_answers_pass_through_wrappers_that_change_nothing(wrap):
     A, x = Answering(), np.ones(2)
     W = wrap(A)
-    for name in ("has_block_products", "fills_given_memory", "dimension", "bulk_dimension", "shape", "device", "dtype"):
+    for name in (
+        *("has_block_products", "fills_given_memory", "dimension", "bulk_dimension", "shape", "device", "dtype"),
+        *("is_matrix", "known_bounds"),
+    ):
         assert getattr(W, name) == getattr(A, name), name
     assert np.array_equal(W.known_atoms, A.known_atoms)
     np.testing.assert_array_equal([W @ x, W.apply_within(x), W.project(x.copy())], [2 * x, 3 * x, 5 * x])

@@ -52,8 +52,13 @@ class Dual(Operator):
                 "parameters: use the operator itself"
             )
 
+    @property
+    def known_bounds(self) -> sd.Interval:
+        """From 0 on: D^½ XᵀX D^½ is positive semi-definite."""
+        return sd.Interval(0.0, np.inf)
+
     def _check_signs(self) -> None:
-        if not _is_positive(self.coefficients):
+        if not self.coefficients.is_positive:
             raise ValueError(
                 "dual() must be asked of G or a sum of its components with coefficients of at least 0; got "
                 f"{self.coefficients}"
@@ -229,7 +234,7 @@ class Dual(Operator):
 
 def is_shorter(A: EngineOperator) -> bool:
     """Return whether the dual exists and has the shorter vectors."""
-    if not _is_positive(A.coefficients) or A.engine.ranks.size > 1:
+    if not A.coefficients.is_positive or A.engine.ranks.size > 1:
         return False
     length = 0
     for state in A.engine.states():
@@ -241,7 +246,7 @@ def is_shorter(A: EngineOperator) -> bool:
 
 def has_dual(A: EngineOperator) -> bool:
     """Return whether an operator may have a dual: G and its components with coefficients of at least 0."""
-    return _is_positive(A.coefficients)
+    return A.coefficients.is_positive
 
 
 def dual_form(D: Dual) -> CheaperForm:
@@ -249,11 +254,6 @@ def dual_form(D: Dual) -> CheaperForm:
     lengths = f"vectors of {D.shape[0]} entries instead of {D.dimension}"
     note = f"by the dual of {D.coefficients}: {lengths}, exact atom at zero"
     return CheaperForm(D, note, max(0, _BASIS_BYTES // (8 * D.shape[0]) - 3), D.lift)
-
-
-def _is_positive(coefficients: Coefficients) -> bool:
-    values = (*coefficients.parts, *(coefficients.parts[3] + value for _, value in coefficients.classes))
-    return not coefficients.h and coefficients.has_g and min(values) >= 0
 
 
 def _root(coefficients: Coefficients) -> Coefficients:

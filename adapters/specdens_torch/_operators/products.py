@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+import specdens as sd
 from specdens.adapters import Operator
 from specdens_torch._autodiff.engine import Engine
 from specdens_torch._autodiff.product_task import Task
 from specdens_torch._coefficients import Coefficients
+from specdens_torch._loss.closed_forms import BinaryCrossEntropy, CrossEntropy, SquaredError
 from specdens_torch._parameters import Subset, curvature_vectors, vector_dtype
 
 
@@ -44,6 +47,12 @@ class EngineOperator(Operator):
     def has_block_products(self) -> bool:  # type: ignore[override]
         """Whether a block is cheaper than its columns: where graphs are not kept, it makes them once for all."""
         return not self.engine.keeps_all_graphs
+
+    @property
+    def known_bounds(self) -> sd.Interval:
+        """From 0 on for G and its components, of a loss that is known to be convex in the outputs."""
+        is_convex = isinstance(self.engine.loss, CrossEntropy | SquaredError | BinaryCrossEntropy)
+        return sd.Interval(0.0 if self.coefficients.is_positive and is_convex else -math.inf, math.inf)
 
     def apply(self, x: Tensor) -> Tensor:
         """Return the product with a vector (n,) or a block (n, k)."""
