@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from specdens._density.density import Density
 from specdens._distributions.cdf import Cdf, Floats, wasserstein
 from specdens._distributions.interval import Interval
 from specdens._measure.base import Measure
+from specdens._plotting.law import plot_law
 from specdens._validate import as_positive
 
 _TRIALS = 400
@@ -44,6 +45,8 @@ class LawFit(Generic[LawType]):
         The part of the axis that was compared.
     num_outliers : int
         How many positions outside it were left out.
+    measure : Measure
+        What was compared.
     """
 
     law: LawType
@@ -53,11 +56,36 @@ class LawFit(Generic[LawType]):
     limit: float
     bulk: Interval
     num_outliers: int
+    measure: Measure = field(compare=False)
 
     @property
     def follows(self) -> bool:
         """Whether the distance is within what sampling and quadrature explain."""
         return self.distance <= self.limit
+
+    def plot(self, ax: Any = None, *, x: Literal["linear", "symlog"] = "linear", log_y: bool = False) -> Any:
+        """Draw the density of the measure, and the law over it.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            The Axes to draw in; by default those of a new figure.
+        x : {"linear", "symlog"}, default "linear"
+            The scale of the eigenvalues, as for `Density.plot`.
+        log_y : bool, default False
+            Whether the density is on a logarithmic axis.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The Axes.
+        """
+        law: Law = self.law
+        support = law.bulk if isinstance(law, MarchenkoPastur) else law.support
+        share = self.measure.weight(*self.bulk).value
+        return plot_law(
+            self.measure.density(), law.density, support, ax, label=str(law), share=share, x=x, log_y=log_y
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         verdict = "follows" if self.follows else "does not follow"
@@ -174,6 +202,7 @@ def _fit(measure: Measure | Density, exclude: bool, law_of: Callable[[float, flo
         limit=float(np.quantile(trials, _QUANTILE)) + quadrature + rounding,
         bulk=bulk,
         num_outliers=num_outliers,
+        measure=measure,
     )
 
 

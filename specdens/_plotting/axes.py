@@ -150,6 +150,12 @@ def _symlog_ticks(ax: Any, linear_width: float) -> None:
     kept = powers[:: max(1, -(-powers.size // 5))]
     positions = np.concatenate([-(10.0 ** kept[::-1]), [0.0], 10.0**kept])
     names = {0.0: "0"} | {s * 10.0**k: f"${'-' * (s < 0)}10^{{{k}}}$" for k in kept.tolist() for s in (-1, 1)}
+    lo, hi = sorted(ax.get_xlim())
+    if np.sum((positions >= lo) & (positions <= hi)) < 3:  # within a decade: 1, 2 and 5 times its powers
+        decades = np.arange(int(np.floor(np.log10(linear_width))) - 1, int(np.ceil(np.log10(reach))) + 1)
+        steps = np.outer(10.0**decades, [1.0, 2.0, 5.0]).ravel()
+        steps = steps[steps >= linear_width / 2]
+        positions, names = np.concatenate([-steps[::-1], [0.0], steps]), {}
     ax.xaxis.set_major_locator(FixedLocator(positions.tolist()))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: names.get(x, f"{x:g}")))
     ax.xaxis.set_minor_locator(NullLocator())
@@ -179,7 +185,10 @@ def _ticks_of_powers(ax: Any, densities: Sequence[Density]) -> None:
 
 
 def show_resolution(ax: Any, densities: Sequence[Density]) -> None:
-    """Draw a bar of the coarsest resolution, twice the kernel width; on nonlinear axes write its number alone."""
+    """Draw a bar of the coarsest resolution, twice the kernel width; on nonlinear axes write its number alone.
+
+    It stands above the Axes, where it is in the way of neither curves nor legend.
+    """
     from matplotlib.offsetbox import AnchoredText
     from mpl_toolkits.axes_grid1.anchored_artists import AnchoredSizeBar
 
@@ -191,11 +200,15 @@ def show_resolution(ax: Any, densities: Sequence[Density]) -> None:
     words = f"resolution ± {max(widths):.2g}"
     if ax.get_xscale() == "linear":
         bar = AnchoredSizeBar(
-            ax.get_xaxis_transform(), 2 * max(widths), words, "upper left", frameon=False, label_top=False,
-            color=ax.xaxis.label.get_color(), size_vertical=0.006, sep=3, pad=0.6, fontproperties={"size": "x-small"},
+            ax.get_xaxis_transform(), 2 * max(widths), words, "lower left", frameon=False, label_top=False,
+            color=ax.xaxis.label.get_color(), size_vertical=0.006, sep=3, pad=0.2, borderpad=0.0,
+            fontproperties={"size": "x-small"}, bbox_to_anchor=(0.0, 1.0), bbox_transform=ax.transAxes,
         )  # fmt: skip
     else:
-        bar = AnchoredText(words, "upper left", frameon=False, pad=0.6, prop={"size": "x-small"})
+        bar = AnchoredText(
+            words, "lower left", frameon=False, pad=0.2, borderpad=0.0, prop={"size": "x-small"},
+            bbox_to_anchor=(0.0, 1.0), bbox_transform=ax.transAxes,
+        )  # fmt: skip
     bar.set_gid("specdens resolution")
     ax.add_artist(bar)
 
