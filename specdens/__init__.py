@@ -37,6 +37,7 @@ from specdens._operators.normalize import Normalized
 from specdens._operators.projection import Projected
 from specdens._operators.row_distributed import RowDistributed
 from specdens._operators.wrappers import Counted, Wrapper
+from specdens._plotting.intensity_map import plot_map
 from specdens._plotting.loglog import plot_loglog
 from specdens._plotting.many import plot_densities, plot_grid
 from specdens._running.monitor import Monitor
@@ -99,6 +100,7 @@ __all__ = [
     "plot_densities",
     "plot_grid",
     "plot_loglog",
+    "plot_map",
     "save",
     "slow_lanczos",
     "spectral_bounds",
