@@ -86,7 +86,8 @@ KINDS: dict[str, Callable[[sd.Density, object], object]] = {
 
 def exact_like(density: sd.Density, eigenvalues: np.ndarray) -> np.ndarray:
     """Return the exact spectrum smoothed by the resolution of a density, without its atoms."""
-    from specdens._density.local_width import interpolated_width, smoothed
+    from specdens._density.kernel_width import interpolated_width
+    from specdens._density.local_width import smoothed
     from specdens._density.pieces import Pieces
 
     near = np.zeros(eigenvalues.size, dtype=bool)

@@ -9,7 +9,7 @@ from specdens._distributions.cdf import Floats
 from specdens._distributions.interval import Interval
 from specdens._validate import as_choice
 
-KERNELS = ("jackson", "lorentz", "dirichlet")
+CHEBYSHEV_KERNELS = ("jackson", "lorentz", "dirichlet")
 
 _LORENTZ = 4.0  # the resolution λ of the Lorentz kernel [Weiße et al. 2006, section II.C.3]
 _TABLE = 32  # points per period of the highest frequency in a table of a kernel
@@ -27,7 +27,7 @@ def kernel_coefficients(kernel: str, num_moments: int) -> Floats:
     num_moments
         How many moments there are.
     """
-    as_choice("kernel", kernel, KERNELS)
+    as_choice("kernel", kernel, CHEBYSHEV_KERNELS)
     m = np.arange(num_moments)
     if kernel == "dirichlet":
         return np.ones(num_moments)

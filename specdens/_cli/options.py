@@ -15,9 +15,10 @@ import click
 from specdens._cli.outputs import Output
 from specdens._cli.terminal import say
 from specdens._density.density import Density
+from specdens._density.estimators import DEFAULT_KAPPA
 from specdens._density_request import METHODS
 from specdens._measure.base import Measure
-from specdens._measure.drawings import KERNELS
+from specdens._measure.drawings import DENSITY_KERNELS
 from specdens._spectral_density import spectral_density
 
 Callback: TypeAlias = Callable[..., None]
@@ -143,7 +144,7 @@ class Drawing:
         """Draw a measure as asked for."""
         points = 1024 if self.points is None else self.points
         if self.function == "log":
-            epsilon, kappa = 1e-5 if self.epsilon is None else self.epsilon, self.kappa or 1.25
+            epsilon, kappa = 1e-5 if self.epsilon is None else self.epsilon, self.kappa or DEFAULT_KAPPA
             return measure.log_density(epsilon, num_points=points, kappa=kappa)
         return measure.density(points, kernel=self.kernel, kappa=self.kappa)
 
@@ -172,11 +173,13 @@ _DRAWING = (
     click.option(
         "--function", type=click.Choice(["log"]), help="log: the density of log(|λ| + ε), for small eigenvalues."
     ),
-    click.option("--kernel", type=click.Choice(KERNELS), help="[default: local; kpm: jackson; with --kappa: gaussian]"),
+    click.option(
+        "--kernel", type=click.Choice(DENSITY_KERNELS), help="[default: local; kpm: jackson; with --kappa: gaussian]"
+    ),
     click.option(
         "--kappa",
         type=FiniteRange(1, min_open=True),
-        help="Width of the kernel gaussian: larger is narrower.  [default: 1.25]",
+        help=f"Width of the kernel gaussian: larger is narrower.  [default: {DEFAULT_KAPPA}]",
     ),
     click.option("--points", type=click.IntRange(2, 10**7), help="Points of the grid.  [default: 1024]"),
     click.option(

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from specdens._density.density import Density
-from specdens._density.grid import edges_around, uniform_edges
+from specdens._density.grid import MARGIN, uniform_edges, widened_point
+from specdens._density.kernel_width import Width, constant_width, interpolated_width, node_spacing
 from specdens._density.pieces import atom_intervals, cut, split
 from specdens._density.smoothing import Bumps, cell_averages, draw, local_square, slab_bumps, standard_error
 from specdens._distributions.atoms import Atoms, merge_atoms
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Function = Callable[[Floats], Floats]
 
-MARGIN = 0.05
-"""What a grid shows beyond the spectrum, as a share of its width."""
+DEFAULT_KAPPA = 1.25
+"""κ of the Gaussian kernel, from the code of the paper's authors; the paper's text has 3."""
 
 _TAIL = 4.0  # widths of a Gaussian beyond which 3e-5 of its mass lies
 _PIECES = 4  # parts of a slab on the axis of the operator: each is narrower than a bump
@@ -36,8 +36,8 @@ def check_kappa(kappa: float) -> float:
     """Return kappa if it exceeds 1."""
     if not 1 < kappa < np.inf:
         raise ValueError(
-            f"`kappa` must exceed 1; got {kappa:g}. Larger values give narrower bumps; 1.25 is the default, "
-            "the paper's text has 3."
+            f"`kappa` must exceed 1; got {kappa:g}. Larger values give narrower bumps; {DEFAULT_KAPPA:g} is the "
+            "default, the paper's text has 3."
         )
     return float(kappa)
 
@@ -57,7 +57,7 @@ def gaussian_density(
     sigma = gaussian_width(interval, _most_nodes(rules), kappa) if width is None else width
     edges = _edges(interval, _TAIL * sigma if rules else 0.0, num_points) if edges is None else edges
     kernel = f"Gaussian, σ = {sigma:.4g}" + (f" (κ = {kappa:g})" if width is None else "")
-    return _node_density(measure, edges, [_constant(sigma)] * len(rules), kernel=kernel)
+    return _node_density(measure, edges, [constant_width(sigma)] * len(rules), kernel=kernel)
 
 
 def adaptive_density(measure: Measure, *, num_points: int, edges: Floats | None) -> Density:
@@ -68,7 +68,7 @@ def adaptive_density(measure: Measure, *, num_points: int, edges: Floats | None)
     return _node_density(measure, edges, widths, kernel="Gaussian of adaptive width")
 
 
-def _node_density(measure: Measure, edges: Floats, widths: Sequence[Function], *, kernel: str) -> Density:
+def _node_density(measure: Measure, edges: Floats, widths: Sequence[Width], *, kernel: str) -> Density:
     """Draw the nodes of every probe with Gaussian bumps of the given widths.
 
     The quadrature error is the smaller of two indicators: the difference to the best estimate of the distribution,
@@ -112,7 +112,7 @@ def pushed_density(
     if not rules:
         empty = np.zeros(edges.size - 1)
         return finish(measure, empty, empty, edges, kernel=kernel, atoms=atoms, axis=axis)
-    width = _constant(sigma)
+    width = constant_width(sigma)
     _, variance = draw(
         edges,
         _pushed_bumps(rules, f, width),
@@ -132,10 +132,9 @@ def pushed_density(
 
 
 def log_density(
-    measure: Measure, epsilon: float, per: str, *, num_points: int, kappa: float, grid: ArrayLike | None
+    measure: Measure, epsilon: float, per: str, *, num_points: int, kappa: float, edges: Floats | None
 ) -> Density:
     """Draw the density of log(|λ| + ε), per unit of that or per unit of |λ|."""
-    edges = None if grid is None else edges_around(grid)
     if edges is not None and per == "lambda":
         if edges[1] <= 0:
             raise ValueError(f"`grid` must be positive for per='lambda'; got a first cell that ends at {edges[1]:g}")
@@ -215,15 +214,15 @@ def _most_nodes(rules: Sequence[Rule]) -> int:
     return max((rule.nodes.size for rule in rules), default=1)
 
 
-def _bumps(rules: Sequence[Rule], widths: Sequence[Function]) -> list[Bumps]:
+def _bumps(rules: Sequence[Rule], widths: Sequence[Width]) -> list[Bumps]:
     return [Bumps(rule.nodes, rule.weights, width(rule.nodes)) for rule, width in zip(rules, widths, strict=True)]
 
 
-def _pushed_bumps(rules: Sequence[Rule], f: Function, width: Function) -> list[Bumps]:
+def _pushed_bumps(rules: Sequence[Rule], f: Function, width: Width) -> list[Bumps]:
     return [Bumps(f(rule.nodes), rule.weights, width(rule.nodes)) for rule in rules]
 
 
-def _pushed_slabs(measure: Measure, f: Function, width: Function) -> list[Bumps]:
+def _pushed_slabs(measure: Measure, f: Function, width: Width) -> list[Bumps]:
     """Return the best estimate outside the atoms, of mass 1, in parts that are pushed forward."""
     pieces, _ = cut(measure.whole_cdf, atom_intervals(measure))
     length = pieces.hi - pieces.lo
@@ -236,7 +235,7 @@ def _interval(measure: Measure) -> Interval:
     """Return the interval that the smooth part occupies, or the atoms if there is none."""
     if not measure.smooth_rules:
         return _span(measure.atoms.positions).widened(MARGIN)
-    return _widened_point(measure.bounds())
+    return widened_point(measure.bounds())
 
 
 def _image_interval(measure: Measure, f: Function) -> Interval:
@@ -244,22 +243,16 @@ def _image_interval(measure: Measure, f: Function) -> Interval:
     rules = measure.smooth_rules
     if not rules:
         return _span(f(measure.atoms.positions)).widened(MARGIN)
-    return _widened_point(_span(np.concatenate([f(rule.nodes) for rule in rules])))
+    return widened_point(_span(np.concatenate([f(rule.nodes) for rule in rules])))
 
 
 def _span(x: Floats) -> Interval:
     return Interval(float(np.min(x)), float(np.max(x)))
 
 
-def _widened_point(interval: Interval) -> Interval:
-    """Return the interval, widened if it is a point to rounding."""
-    is_point = interval.width <= 1e-12 * max(abs(interval.lo), abs(interval.hi))
-    return interval.widened(MARGIN) if is_point else interval
-
-
 def _reach(measure: Measure, interval: Interval, f: Function) -> Interval:
     """Return the interval widened to all that the slabs between the nodes become under f."""
-    images = [each.positions for each in _pushed_slabs(measure, f, _constant(1.0))]
+    images = [each.positions for each in _pushed_slabs(measure, f, constant_width(1.0))]
     return _span(np.concatenate([*images, interval]))
 
 
@@ -268,20 +261,12 @@ def _edges(interval: Interval, tail: float, num_points: int) -> Floats:
     return uniform_edges(interval.lo - room, interval.hi + room, num_points)
 
 
-def _constant(sigma: float) -> Function:
-    return lambda x: np.full(x.shape, sigma)
-
-
-def _width_map(rule: Rule, floor: float) -> Function:
+def _width_map(rule: Rule, floor: float) -> Width:
     """Return the kernel width as a function of position: log-linear between the nodes of a rule."""
     groups = np.concatenate([[0], np.cumsum(np.diff(rule.nodes) > 0.1 * floor)])  # ghosts count once
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     nodes, residuals = rule.nodes[starts], np.minimum.reduceat(rule.residuals, starts)
     if nodes.size == 1:
-        return _constant(floor)
-    gaps = np.diff(nodes)
-    left, right = np.concatenate([gaps[:1], gaps]), np.concatenate([gaps, gaps[-1:]])
-    # at most twice the smaller gap, so that the last node of a bulk does not leak into the empty region beside it
-    spacing = np.minimum((left + right) / 2, 2 * np.minimum(left, right))
-    widths = np.maximum(_ADAPTIVE_FACTOR * np.minimum(spacing, residuals), floor)
-    return lambda x: np.exp(np.interp(x, nodes, np.log(widths)))
+        return constant_width(floor)
+    widths = np.maximum(_ADAPTIVE_FACTOR * np.minimum(node_spacing(nodes), residuals), floor)
+    return interpolated_width(nodes, widths)

@@ -1,4 +1,4 @@
-"""Grids: the cells around points."""
+"""Grids: the cells around points, and the part of the axis that they cover."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specdens._distributions.cdf import Floats
+from specdens._distributions.interval import Interval
 from specdens._validate import as_count
+
+MARGIN = 0.05
+"""How far a grid reaches beyond the spectrum, as a share of its width."""
 
 
 def uniform_edges(lo: float, hi: float, num_points: int) -> Floats:
-    """Return the ends of `num_points` equal cells whose centres run from lo to hi."""
+    """Return the ends of `num_points` equal cells whose centers run from lo to hi."""
     num_points = as_count("num_points", num_points, minimum=2)
     half = (hi - lo) / (num_points - 1) / 2
     return np.linspace(lo - half, hi + half, num_points + 1)
@@ -25,3 +29,9 @@ def edges_around(grid: ArrayLike) -> Floats:
         raise ValueError("`grid` must be finite and strictly increasing")
     middle = (points[1:] + points[:-1]) / 2
     return np.concatenate([[2 * points[0] - middle[0]], middle, [2 * points[-1] - middle[-1]]])
+
+
+def widened_point(interval: Interval) -> Interval:
+    """Return the interval, widened by the margin if it is a point up to rounding."""
+    is_point = interval.width <= 1e-12 * max(abs(interval.lo), abs(interval.hi))
+    return interval.widened(MARGIN) if is_point else interval

@@ -6,13 +6,15 @@ follows the distance between nodes, folded at the ends of the spectrum so that n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from specdens._density.density import Density
+from specdens._density.grid import MARGIN, widened_point
+from specdens._density.kernel_width import Width, constant_width, interpolated_width, node_spacing
 from specdens._density.pieces import Pieces, PointMasses, atom_intervals, cut, split, union
 from specdens._density.smoothing import REACH, Bumps, cell_averages, local_mean, standard_error, variance_masses
 from specdens._distributions.atoms import Atoms
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
     from specdens._measure.base import Measure
     from specdens._measure.quadrature import Rule
 
-Width = Callable[[Floats], Floats]
-
-MARGIN = 0.05  # what the grid shows beyond the spectrum, as a share of its width
 _NARROWEST, _WIDEST = 0.35, 0.7  # kernel width h, in units of the distance between nodes
 _ENOUGH = 56.0  # eigenvalues × probes within h, between these limits: the sampling error is then 10 %
 _UNIFORM = 0.5  # share of the grid's points that are evenly spaced; the others follow the resolution
@@ -54,7 +53,7 @@ def local_density(
     pieces, masses = cut(measure.whole_cdf, points)
     pieces = _spread_ends(pieces, measure.smooth_rules)
     ends = _ends(pieces, points)
-    h = _width_function(measure, points, ends) if width is None else _constant(width)
+    h = _width_function(measure, points, ends) if width is None else constant_width(width)
     edges = _grid(ends, h, num_points) if edges is None else edges
     grid = (edges[1:] + edges[:-1]) / 2
     resolution = np.maximum(h(grid), np.diff(edges) / 2)  # a grid shows no more than its cells resolve
@@ -75,12 +74,6 @@ def local_density(
         resolution=resolution,
         atom_stderr=_atom_stderr(measure, points),
     )
-
-
-def interpolated_width(grid: Floats, resolution: Floats) -> Width:
-    """Return the kernel width as a function of position: log-linear between the points of a grid."""
-    logs = np.log(resolution)
-    return lambda x: np.exp(np.interp(x, grid, logs))
 
 
 def smoothed(edges: Floats, pieces: Pieces, h: Width, ends: Interval) -> Floats:
@@ -144,9 +137,7 @@ def _spread_ends(pieces: Pieces, rules: Sequence[Rule]) -> Pieces:
 def _ends(pieces: Pieces, points: PointMasses) -> Interval:
     """Return the ends of the smooth part, or of the point masses if there is none."""
     x = np.concatenate([pieces.lo, pieces.hi]) if pieces.mass.size else points.positions
-    ends = Interval(float(np.min(x)), float(np.max(x)))
-    is_point = ends.width <= 1e-12 * max(abs(ends.lo), abs(ends.hi))
-    return ends.widened(MARGIN) if is_point else ends
+    return widened_point(Interval(float(np.min(x)), float(np.max(x))))
 
 
 def _width_function(measure: Measure, points: PointMasses, ends: Interval) -> Width:
@@ -156,7 +147,7 @@ def _width_function(measure: Measure, points: PointMasses, ends: Interval) -> Wi
     maps = [_spacing(rule, points, measure.bulk_dimension, samples, room) for rule in measure.smooth_rules]
     maps = [each for each in maps if each[0].size]
     if not maps:
-        return _constant(max(ends.width / 100, room))
+        return constant_width(max(ends.width / 100, room))
     return lambda x: np.exp(np.mean([np.interp(x, nodes, logs) for nodes, logs in maps], axis=0))
 
 
@@ -166,12 +157,8 @@ def _spacing(rule: Rule, points: PointMasses, dimension: int, num_probes: float,
     nodes, weights = _without_ghosts(rule.nodes[keep], rule.weights[keep], room)
     if nodes.size < 2:
         return np.empty(0), np.empty(0)
-    gaps = np.diff(nodes)
-    left, right = np.concatenate([gaps[:1], gaps]), np.concatenate([gaps, gaps[-1:]])
-    # at most twice the smaller gap, so that the last node of a bulk does not leak into the gap beside it
-    spacing = np.minimum((left + right) / 2, 2 * np.minimum(left, right))
     factor = np.clip(_ENOUGH / (num_probes * dimension * weights), _NARROWEST, _WIDEST)
-    width = np.maximum(factor * spacing, _width_of_few(gaps, dimension * weights))
+    width = np.maximum(factor * node_spacing(nodes), _width_of_few(np.diff(nodes), dimension * weights))
     return nodes, np.log(np.maximum(width, room))
 
 
@@ -229,10 +216,6 @@ def _fine_points(lo: float, hi: float, h: Width) -> Floats:
             break
         x = np.sort(np.concatenate([x, (x[1:] + x[:-1])[wide] / 2]))
     return x
-
-
-def _constant(width: float) -> Width:
-    return lambda x: np.full(np.shape(x), width)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

@@ -125,18 +125,6 @@ class ChebyshevMoments(Measure):
         return self.gauss.probe_cdfs
 
     def bounds(self, *, margin: float = 0.0) -> Interval:
-        """Return the interval of the moments.
-
-        Parameters
-        ----------
-        margin : float, default 0
-            What is added at either end, as a share of the width.
-
-        Returns
-        -------
-        Interval
-            The interval, widened by the margin.
-        """
         return self.interval.widened(margin) if margin else self.interval
 
     @deprecate_positional("kernel", "grid")

@@ -55,7 +55,19 @@ class MeasureCore(ABC):
 
     @abstractmethod
     def bounds(self, *, margin: float = 0.0) -> Interval:
-        """Return an interval that contains the spectrum outside the known atoms."""
+        """Return an interval that contains the spectrum outside the known atoms.
+
+        Parameters
+        ----------
+        margin : float, default 0
+            What is added at either end, as a share of the width.
+
+        Returns
+        -------
+        Interval
+            Of a Lanczos run the outermost Ritz values, each widened by its residual; of `kpm` the interval of the
+            moments; of an average the hull of its members' bounds. Widened by the margin.
+        """
 
     @abstractmethod
     def shortened(self, cut: Callable[[int], int]) -> MeasureCore:
@@ -140,7 +152,7 @@ class MeasureCore(ABC):
         return Resolved(self, fixed.isolated, fixed.rules, cdfs, fixed.controls)
 
     def _rest_cdfs(self, rules: tuple[Rule, ...], isolated: Isolated | None) -> tuple[Cdf, ...]:
-        """Return the distribution functions of what is left of every probe; what was taken out is still a neighbour."""
+        """Return the distribution function of what is left of every probe; removed nodes still count as neighbors."""
         rests = self.rules if isolated is None else isolated.rests
         wholes = [whole for whole, rest in zip(self.rules, rests, strict=True) if rest.nodes.size]
         return tuple(refined_cdf(rule, eps=self.eps, whole=whole) for rule, whole in zip(rules, wholes, strict=True))
@@ -176,7 +188,7 @@ class MeasureCore(ABC):
         return self.variance_of_probes(self.bulk_dimension)
 
     def variance_of_probes(self, n: float) -> float:
-        """Return the same for n eigenvalues."""
+        """Return `sampling_variance` as it is for n eigenvalues."""
         if self.probes not in RANDOM_PROBES or n <= 0:
             return 0.0
         one = 2.0 / (n + 2)

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from numpy.typing import ArrayLike
 
-from specdens._chebyshev.kernels import num_moments_of_width
+from specdens._chebyshev.kernels import CHEBYSHEV_KERNELS, num_moments_of_width
 from specdens._density.chebyshev import chebyshev_density
 from specdens._density.density import Density, on_grid
-from specdens._density.estimators import adaptive_density, gaussian_density, log_density, pushed_density
+from specdens._density.estimators import (
+    DEFAULT_KAPPA,
+    adaptive_density,
+    gaussian_density,
+    log_density,
+    pushed_density,
+)
 from specdens._density.grid import edges_around
 from specdens._density.local_width import local_density
 from specdens._deprecation import deprecate_positional
@@ -25,9 +31,11 @@ from specdens._validate import as_choice, as_positive
 if TYPE_CHECKING:
     from specdens._measure.base import Measure
 
-DEFAULT_KAPPA = 1.25
-KERNELS = ("local", "gaussian", "jackson", "lorentz", "dirichlet", "adaptive")
+DENSITY_KERNELS = ("local", "gaussian", "adaptive", *CHEBYSHEV_KERNELS)
 _WIDTHS = ("local", "gaussian", "jackson", "lorentz")  # kernels whose width can be given
+
+Draw = Callable[["Measure", int, Floats | None], Density]
+"""A drawing of a measure: draw(measure, number of cells of the default grid, ends of other cells or None)."""
 
 
 class Drawings(MeasureCore):
@@ -42,6 +50,10 @@ class Drawings(MeasureCore):
     @property
     def _measure(self) -> Measure:
         return cast("Measure", self)  # this class is a base of `Measure` alone
+
+    def _draw(self, draw: Draw, num_points: int, grid: ArrayLike | None) -> Density:
+        """Draw this measure around the points of a grid; None for the default grid of `num_points` cells."""
+        return on_grid(draw(self._measure, num_points, None if grid is None else edges_around(grid)), grid)
 
     def _draw_nodes(
         self, kernel: str, *, num_points: int, kappa: float | None, width: float | None, edges: Floats | None
@@ -105,27 +117,19 @@ class Drawings(MeasureCore):
         >>> round(density.mass() + density.mass_outside, 12)
         1.0
         """
-        if kernel is None:
-            kernel = self.default_kernel if kappa is None else "gaussian"
-        as_choice("kernel", kernel, KERNELS)
-        if kappa is not None and (kernel != "gaussian" or width is not None):
-            raise ValueError(
-                f"`kappa` must be left out for the kernel {kernel}{' of a given width' if width is not None else ''}; "
-                'it is the width of kernel="gaussian"'
-            )
-        if width is not None:
-            width = as_positive("width", width)
-            if kernel not in _WIDTHS:
-                raise ValueError(f"`width` must be left out for the kernel {kernel}; it goes with {', '.join(_WIDTHS)}")
-        edges = None if grid is None else edges_around(grid)
-        if kernel in ("local", "gaussian", "adaptive"):
-            drawn = self._draw_nodes(kernel, num_points=num_points, kappa=kappa, width=width, edges=edges)
-            return on_grid(drawn, grid)
-        moments, interval = self.chebyshev_moments()
-        if width is not None:
-            moments = moments[:, : num_moments_of_width(kernel, width, interval, moments.shape[1])]
-        drawn = chebyshev_density(self._measure, moments, interval, kernel, num_points=num_points, edges=edges)
-        return on_grid(drawn, grid)
+        width = None if width is None else as_positive("width", width)
+
+        def draw(measure: Measure, num_points: int, edges: Floats | None) -> Density:
+            default = measure.default_kernel if kappa is None else "gaussian"
+            chosen = _check_kernel(default if kernel is None else kernel, kappa, width)
+            if chosen not in CHEBYSHEV_KERNELS:
+                return measure._draw_nodes(chosen, num_points=num_points, kappa=kappa, width=width, edges=edges)
+            moments, interval = measure.chebyshev_moments()
+            if width is not None:
+                moments = moments[:, : num_moments_of_width(chosen, width, interval, moments.shape[1])]
+            return chebyshev_density(measure, moments, interval, chosen, num_points=num_points, edges=edges)
+
+        return self._draw(draw, num_points, grid)
 
     def plot(
         self,
@@ -164,7 +168,7 @@ class Drawings(MeasureCore):
         *,
         per: Literal["log", "lambda"] = "log",
         num_points: int = 1024,
-        kappa: float = 1.25,
+        kappa: float = DEFAULT_KAPPA,
         grid: ArrayLike | None = None,
     ) -> Density:
         """Draw the density of log(|λ| + ε).
@@ -202,14 +206,18 @@ class Drawings(MeasureCore):
         """
         epsilon = as_positive("epsilon", epsilon, remedy="It keeps log(|λ| + ε) finite at zero.")
         as_choice("per", per, ("log", "lambda"))
-        return on_grid(log_density(self._measure, epsilon, per, num_points=num_points, kappa=kappa, grid=grid), grid)
+
+        def draw(measure: Measure, num_points: int, edges: Floats | None) -> Density:
+            return log_density(measure, epsilon, per, num_points=num_points, kappa=kappa, edges=edges)
+
+        return self._draw(draw, num_points, grid)
 
     def density_of(
         self,
         f: Callable[[Floats], ArrayLike],
         *,
         num_points: int = 1024,
-        kappa: float = 1.25,
+        kappa: float = DEFAULT_KAPPA,
         grid: ArrayLike | None = None,
         axis: str = "f(λ)",
     ) -> Density:
@@ -245,8 +253,23 @@ class Drawings(MeasureCore):
         >>> round(measure.density_of(np.square, axis="λ²").mass(), 3)
         1.0
         """
-        edges = None if grid is None else edges_around(grid)
-        drawn = pushed_density(
-            self._measure, f=lambda x: apply_function(f, x), axis=axis, num_points=num_points, kappa=kappa, edges=edges
+
+        def draw(measure: Measure, num_points: int, edges: Floats | None) -> Density:
+            return pushed_density(
+                measure, f=lambda x: apply_function(f, x), axis=axis, num_points=num_points, kappa=kappa, edges=edges
+            )
+
+        return self._draw(draw, num_points, grid)
+
+
+def _check_kernel(kernel: str, kappa: float | None, width: float | None) -> str:
+    """Return the name of a kernel if it exists and goes with the width that was given."""
+    as_choice("kernel", kernel, DENSITY_KERNELS)
+    if kappa is not None and (kernel != "gaussian" or width is not None):
+        raise ValueError(
+            f"`kappa` must be left out for the kernel {kernel}{' of a given width' if width is not None else ''}; "
+            'it is the width of kernel="gaussian"'
         )
-        return on_grid(drawn, grid)
+    if width is not None and kernel not in _WIDTHS:
+        raise ValueError(f"`width` must be left out for the kernel {kernel}; it goes with {', '.join(_WIDTHS)}")
+    return kernel

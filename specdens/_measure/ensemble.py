@@ -18,6 +18,7 @@ from specdens._distributions.interval import Interval
 from specdens._distributions.weighted import combine_errors
 from specdens._measure.base import Measure
 from specdens._measure.convergence import Convergence
+from specdens._measure.drawings import Draw
 from specdens._measure.estimate import Estimate
 from specdens._measure.quadrature import Rule
 from specdens._measure.resolved import Resolved
@@ -134,18 +135,6 @@ class EnsembleMeasure(Measure):
         return self.resolved.cdf
 
     def bounds(self, *, margin: float = 0.0) -> Interval:
-        """Return an interval that contains the spectra of all members.
-
-        Parameters
-        ----------
-        margin : float, default 0
-            What is added at either end, as a share of the width.
-
-        Returns
-        -------
-        Interval
-            The hull of the members' bounds, widened by the margin.
-        """
         ends = [each.bounds() for each in self.members]
         interval = Interval(min(end.lo for end in ends), max(end.hi for end in ends))
         return interval.widened(margin) if margin else interval
@@ -175,57 +164,11 @@ class EnsembleMeasure(Measure):
         steps, probes, sampling, bound = (float(self.shares @ column) for column in parts.T)
         return Convergence(steps, probes, min(sampling, float(np.linalg.norm(self.shares * parts[:, 2]))), bound)
 
-    # -- drawings --------------------------------------------------------------------------------------------------
-
-    def density(
-        self,
-        num_points: int = 1024,
-        *,
-        kernel: Literal["local", "gaussian", "jackson", "lorentz", "dirichlet", "adaptive"] | None = None,
-        kappa: float | None = None,
-        width: float | None = None,
-        grid: ArrayLike | None = None,
-    ) -> Density:
-        def draw(each: Measure, points: int, at: ArrayLike | None) -> Density:
-            return each.density(points, kernel=kernel, kappa=kappa, width=width, grid=at)
-
-        return self._average(draw, num_points, grid)
-
-    def log_density(
-        self,
-        epsilon: float = 1e-5,
-        *,
-        per: Literal["log", "lambda"] = "log",
-        num_points: int = 1024,
-        kappa: float = 1.25,
-        grid: ArrayLike | None = None,
-    ) -> Density:
-        def draw(each: Measure, points: int, at: ArrayLike | None) -> Density:
-            return each.log_density(epsilon, per=per, num_points=points, kappa=kappa, grid=at)
-
-        return self._average(draw, num_points, grid)
-
-    def density_of(
-        self,
-        f: Callable[[Floats], ArrayLike],
-        *,
-        num_points: int = 1024,
-        kappa: float = 1.25,
-        grid: ArrayLike | None = None,
-        axis: str = "f(λ)",
-    ) -> Density:
-        def draw(each: Measure, points: int, at: ArrayLike | None) -> Density:
-            return each.density_of(f, num_points=points, kappa=kappa, grid=at, axis=axis)
-
-        return self._average(draw, num_points, grid)
-
-    def _average(
-        self, draw: Callable[[Measure, int, ArrayLike | None], Density], num_points: int, grid: ArrayLike | None
-    ) -> Density:
-        """Return the average of the members' densities on one grid."""
+    def _draw(self, draw: Draw, num_points: int, grid: ArrayLike | None) -> Density:
+        """Draw every member on one grid, and average."""
         if grid is None:
-            grid = common_grid([draw(each, num_points, None) for each in self.members], num_points)
-        return average_densities([draw(each, num_points, grid) for each in self.members], self.shares, self)
+            grid = common_grid([each._draw(draw, num_points, None) for each in self.members], num_points)
+        return average_densities([each._draw(draw, num_points, grid) for each in self.members], self.shares, self)
 
     @property
     def settings(self) -> dict[str, Any]:

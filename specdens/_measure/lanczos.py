@@ -303,18 +303,6 @@ class SpectralMeasure(Measure):
         return tuple(refined_cdf(rule, eps=self.eps) for rule in self.rules)
 
     def bounds(self, *, margin: float = 0.0) -> Interval:
-        """Return an interval that contains the spectrum outside the known atoms.
-
-        Parameters
-        ----------
-        margin : float, default 0
-            What is added at either end, as a share of the width.
-
-        Returns
-        -------
-        Interval
-            The outermost Ritz values, each widened by its residual and by the margin.
-        """
         interval = ritz_bounds(self.nodes, self.absolute_residuals, self.known_atoms.positions)
         return interval.widened(margin) if margin else interval
 

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from spectra import FAMILIES, chain, diagonal, laplacian_2d, semicircle
 
 import specdens as sd
-from specdens._density.local_width import interpolated_width, smoothed
+from specdens._density.kernel_width import interpolated_width
+from specdens._density.local_width import smoothed
 from specdens._density.pieces import Pieces, PointMasses, cut, split, union
 from specdens._distributions.cdf import Cdf
 

@@ -7,7 +7,7 @@ import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specdens._chebyshev.kernels import KERNELS, kernel_coefficients
+from specdens._chebyshev.kernels import CHEBYSHEV_KERNELS, kernel_coefficients
 from specdens._chebyshev.moments import (
     chebyshev_cdf,
     jacobi_of_moments,
@@ -51,7 +51,7 @@ def test_moments_of_a_tridiagonal_matrix_are_those_of_its_eigenvalues(k, num_mom
 # -- kernels and their distribution functions --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", CHEBYSHEV_KERNELS)
 def test_kernels_leave_the_mass_and_damp_the_rest(kernel):
     g = kernel_coefficients(kernel, 64)
     assert g[0] == pytest.approx(1.0, abs=1e-14)
