@@ -23,7 +23,7 @@ class LostRankError(ConnectionError):
 
 
 class Ranks:
-    """One process alone, for which all of this is nothing to do."""
+    """A single process: sums over ranks have one term, and there is nobody to agree with."""
 
     rank = 0
     size = 1

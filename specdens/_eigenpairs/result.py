@@ -76,7 +76,7 @@ class EigenPairs:
         return replace(self, values=values, residuals=residuals, scales=scales)
 
     def state(self, A: Operator) -> dict[str, Callable[[], NDArray[Any]]]:
-        """Return everything as arrays, to be made when they are written."""
+        """Return the whole state as named arrays, each made when it is written."""
         fixed = {
             "values": self.values,
             "residuals": self.residuals,

@@ -163,7 +163,7 @@ class ChebyshevRecurrence(ThreeTermState):
         return None
 
     def state(self, A: Operator) -> dict[str, Callable[[], NDArray[Any]]]:
-        """Return everything as arrays, to be made when they are written."""
+        """Return the whole state as named arrays, each made when it is written."""
         fixed = {
             "indices": np.array(self.indices),
             "interval": np.array(self.interval),

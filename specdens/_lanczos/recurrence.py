@@ -45,7 +45,7 @@ class Recurrence(ThreeTermState):
     leakage: Leakage | None = None
     """Estimated rounding in the known subspace; None where there is no such subspace, and before the first step."""
     log2_range: ClassVar[float] = 1.0
-    """How far from unit vectors may be: from half to double."""
+    """Vectors whose length is outside this range are rescaled to length 1."""
 
     @classmethod
     def start(cls, A: Operator, indices: tuple[int, ...], block: Array) -> Self:
@@ -78,7 +78,7 @@ class Recurrence(ThreeTermState):
             7      α_m ← ⟨v_next, v⟩                  in the same pass
             8      v_next ← v_next − α_m v            `_next_vector`
             9      β_m ← ‖v_next‖                     in the same pass; appended by `_record`
-            10     v_next ← v_next/β_m                in the same pass as line 8, as near as can be told; see below
+            10     v_next ← v_next/β_m                approximately, in the same pass as line 8; see below
             11–12  v_prev ← v, v ← v_next             `advance`
 
         β_m is not known before its pass, so the vectors are only about unit, and their lengths n_v and n_prev are
@@ -198,7 +198,7 @@ class Recurrence(ThreeTermState):
         return max(ends, key=abs)
 
     def state(self, A: Operator) -> dict[str, Callable[[], NDArray[Any]]]:
-        """Return everything as arrays, to be made when they are written."""
+        """Return the whole state as named arrays, each made when it is written."""
         lengths = [len(row) for row in self.alphas]
         fixed = {
             "indices": np.array(self.indices),

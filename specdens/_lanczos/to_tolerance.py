@@ -36,7 +36,7 @@ class _Errors(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """So many steps of so many probes."""
+    """A number of steps and a number of probes."""
 
     steps: int
     probes: int
@@ -142,7 +142,7 @@ def _next_split(now: _Split, errors: _Errors, tol: float | None, left: int, long
 
 
 def _grown(number: int, mine: float, other: float, tol: float | None, *, power: float) -> int:
-    """Return how many steps or probes to have next: what the tolerance asks for, within a quarter and twice as many."""
+    """Return the next number of steps or probes: what the tolerance needs, at least a quarter and at most half more."""
     wanted = math.inf
     if tol is not None and tol > other:
         wanted = number * (mine / math.sqrt(tol**2 - other**2)) ** power

@@ -81,7 +81,7 @@ class Operator(ABC):
     def __init__(self, n: int, vectors: Vectors) -> None:
         self.shape = (n, n)
         self.vectors = vectors
-        # as many as a recurrence holds at a time: an operator may take turns between several buffers
+        # as many as a recurrence holds at a time: an operator may return several buffers in turn
         self._last_products: deque[weakref.ref[Any]] = deque(maxlen=3)
         self._reuses_memory = False
 

@@ -1,4 +1,4 @@
-"""The runner: recurrences, block after block, begun, continued from a checkpoint, or extended."""
+"""The runner: advances recurrences block after block, new ones or those of a checkpoint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BlockRecurrence(Protocol):
     num_steps: int
     num_products: int
     preserve_inputs: bool
-    """Whether a step leaves the vectors from before it alone."""
+    """Whether a step must not overwrite the vectors from before it."""
     watch_every: ClassVar[int]
     """Steps from one check of the recurrence to the next."""
     vector_names: ClassVar[Sequence[str]]
@@ -38,7 +38,7 @@ class BlockRecurrence(Protocol):
         """Which probes go on."""
 
     def reserve(self, A: Operator, num_steps: int) -> None:
-        """Make room for so many steps."""
+        """Allocate memory for `num_steps` steps."""
 
     def step(self, A: Operator, *, check: bool, watch: bool = False) -> None:
         """Do one step of every probe: with the checks of a first block, and with those of a run (`running_checks`)."""
@@ -51,16 +51,16 @@ class BlockRecurrence(Protocol):
         """Whether the recurrence can go on."""
 
     def forget_spare(self) -> None:
-        """Keep no memory beyond the vectors."""
+        """Free the memory beyond the vectors."""
 
     def forget_vectors(self) -> None:
-        """Keep the coefficients alone."""
+        """Drop the vectors, and keep the coefficients."""
 
     def load_vectors(self, A: Operator, read: Callable[[str], NDArray[Any]]) -> None:
-        """Take the vectors back from their saved arrays."""
+        """Restore the vectors from their saved arrays."""
 
     def state(self, A: Operator) -> Arrays:
-        """Return everything as arrays, to be made when they are written."""
+        """Return the whole state as named arrays, each made when it is written."""
 
     def largest(self) -> float | None:
         """Return the eigenvalue of largest magnitude so far, where it is known."""
@@ -240,7 +240,7 @@ class BlockRunner(Generic[R]):
         self.stage.replace_snapshot(self._snapshot)
 
     def forget_vectors(self) -> None:
-        """Keep the coefficients alone, now and from now on."""
+        """Drop the vectors of all recurrences, now and after every later step."""
         self.keep_vectors = False
         for recurrence in self._blocks:
             recurrence.forget_vectors()

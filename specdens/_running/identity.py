@@ -34,7 +34,7 @@ class AnotherRunError(ValueError):
 def first_product(A: Operator) -> NDArray[Any]:
     """Return the product with a fixed vector of signs, in the operator's subspace, on the host.
 
-    Entries of equal size see a change of any entry of a diagonal, and of any eigenvalue, at the same strength.
+    All entries have the same size, so that a change of any diagonal entry, or of any eigenvalue, shows equally.
     """
     vectors, n = A.vectors, A.shape[0]
     signs = probe_block(vectors, n, (0,), 0, kind="rademacher")[:, 0]

@@ -30,7 +30,7 @@ from specdens._storage.npz import DamagedFileError
 
 _log = logging.getLogger("specdens")
 
-_PAUSE = 50.0  # times the duration of a write pass without another one: writing takes 2 % of a run at most
+_PAUSE = 50.0  # a pause of this many times the duration of a write follows it: writing takes 2 % of a run at most
 _PRODUCT = "first_product"
 
 Arrays: TypeAlias = Mapping[str, Callable[[], NDArray[Any]]]
@@ -38,7 +38,7 @@ Arrays: TypeAlias = Mapping[str, Callable[[], NDArray[Any]]]
 
 
 class Snapshot(NamedTuple):
-    """The state of a stage after a step: right until the vectors that it shares are overwritten."""
+    """The state of a stage after a step. Valid until the vectors that it shares are overwritten."""
 
     arrays: Arrays
     unchanged: frozenset[str] = frozenset()
@@ -222,7 +222,7 @@ class Monitor:
 
 
 class Stage:
-    """One algorithm of a run, as it sees the outside: progress goes there, and snapshots."""
+    """One algorithm of a run: the object to which the algorithm reports progress and hands snapshots."""
 
     def __init__(
         self,
@@ -252,11 +252,11 @@ class Stage:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the result should say of how it was made."""
+        """Remarks for the notes of the result."""
         return tuple(self.settings.get("notes", ()))
 
     def add_note(self, note: str) -> None:
-        """Let the result say something of how it was made."""
+        """Add a remark to the notes of the result."""
         self.settings["notes"] = list(dict.fromkeys([*self.settings.get("notes", ()), note]))
 
     @property
@@ -301,12 +301,12 @@ class Stage:
         return self._snapshot is not None and self._monitor.write(self, self._snapshot)
 
     def replace_snapshot(self, snapshot: Callable[[], Snapshot]) -> None:
-        """Let this be the state that the next write saves."""
+        """Make this the state that the next write saves."""
         if self.has_checkpoint:
             self._snapshot = snapshot()
 
     def drop_snapshot(self) -> None:
-        """Save nothing before the next step: the vectors of the last snapshot are about to be overwritten."""
+        """Drop the last snapshot, because its vectors are about to be overwritten."""
         self._snapshot = None
 
     def close(self) -> None:

@@ -4,9 +4,9 @@ Every 16th step, and the last one, compares two inner products that agree for a 
 zero, or of another matrix, leaves a difference that stays. The same steps look whether x was overwritten. After a run
 of more than 32 steps the first product is repeated and compared with the coefficients that it gave.
 
-They see what moves these numbers by more than half the digits. They cannot see a change that is smaller, one that is
-undone before the run ends and falls on products with nearly the same vectors, or a wrong operator that is symmetric and
-stays the same.
+The checks find errors that change these numbers by more than half of their digits. They miss smaller changes, changes
+that are undone before the run ends and affect only products with nearly the same vectors, and an operator that is
+wrong but symmetric and constant.
 """
 
 from __future__ import annotations

@@ -30,16 +30,16 @@ class ThreeTermState:
     num_steps: int = 0
     num_products: int = 0
     num_shared: int = 0
-    """How many of v and v_prev another recurrence holds too: they are not to be written."""
+    """How many of v and v_prev another recurrence shares: these must not be overwritten."""
     preserve_inputs: bool = True
-    """Whether a step leaves the vectors from before it alone, as a checkpoint needs them if the step is interrupted."""
+    """Whether a step must not overwrite the vectors from before it: a checkpoint needs them if it is interrupted."""
     watch_every: ClassVar[int] = WATCH_EVERY
     """Steps from one check of the recurrence to the next."""
     vector_names: ClassVar[Sequence[str]] = ("v", "v_prev")
     _spare: Array | None = None
 
     def reserve(self, A: Operator, num_steps: int) -> None:
-        """Make room for so many steps: two vectors are all that is needed."""
+        """Do nothing: two vectors are enough for any number of steps."""
 
     def output_buffer(self, A: Operator) -> Array | None:
         """Return memory for the next vector, of an operator that can use it: that of v_prev, unless it must last."""
@@ -48,7 +48,7 @@ class ThreeTermState:
         return self.v_prev
 
     def advance(self, A: Operator, w: Array) -> None:
-        """Make w the current vector, and keep what memory that leaves."""
+        """Make w the current vector, and keep the memory that becomes free."""
         free = A.fills_given_memory and self.preserve_inputs and not self.num_shared
         self._spare = self.v_prev if free else None
         self.num_shared = max(0, self.num_shared - 1)
@@ -60,20 +60,20 @@ class ThreeTermState:
         return self.v is not None
 
     def forget_spare(self) -> None:
-        """Keep no memory beyond the two vectors."""
+        """Free the memory beyond the two vectors."""
         self._spare = None
 
     def forget_vectors(self) -> None:
-        """Keep the coefficients alone."""
+        """Drop the vectors, and keep the coefficients."""
         self.v = self.v_prev = self._spare = None
 
     def load_vectors(self, A: Operator, read: Callable[[str], NDArray[Any]]) -> None:
-        """Take the vectors back from their saved arrays."""
+        """Restore the vectors from their saved arrays."""
         self.v = A.vectors.from_host(checked_vectors(A, read("v")))
         self.v_prev = A.vectors.from_host(checked_vectors(A, read("v_prev"))) if self.num_steps else None
 
     def saved_vectors(self, A: Operator) -> dict[str, Callable[[], NDArray[Any]]]:
-        """Return the vectors as arrays, to be made when they are written: shared, and right while they last."""
+        """Return the vectors as named arrays, each made when it is written; valid until the vectors are overwritten."""
         vectors = {"v": self.v, "v_prev": self.v_prev}
         return {name: partial(A.vectors.to_host, x) for name, x in vectors.items() if x is not None}
 

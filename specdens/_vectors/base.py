@@ -24,7 +24,7 @@ from specdens._vectors.float64_dots import column_dots
 ignore_nonfinite = np.errstate(over="ignore", invalid="ignore")
 
 
-# Attributes of `Vectors` that pickle cannot take, and that an array tells.
+# Attributes of `Vectors` that cannot be pickled; `__setstate__` finds them again from an array.
 _FROM_ARRAY = frozenset({"xp", "device", "dtype", "wide"})
 
 
@@ -92,7 +92,7 @@ class Vectors:
         return n
 
     def largest(self, x: Array) -> Array:
-        """Return the largest magnitude of an entry; over several processes the sum of theirs, no less than that."""
+        """Return the largest magnitude of an entry. Over several processes: the sum of their maxima, an upper bound."""
         return self.xp.max(self.xp.abs(x))
 
     # -- pickling ------------------------------------------------------------------------------------------------
@@ -168,16 +168,16 @@ class Vectors:
     def three_term(
         self, w: Array, v: Array, v_prev: Array | None, terms: Terms, *, dots: bool = True, squares: bool = True
     ) -> tuple[Array, Array, Array]:
-        """Turn w into a (w + b v) + c v_prev in place; return it, ⟨v, w⟩ and ⟨w, w⟩, from one pass over the memory.
+        """Overwrite w with a (w + b v) + c v_prev in one pass over memory; return w, ⟨v, w⟩ and ⟨w, w⟩.
 
-        What a step of Lanczos or Chebyshev does after its product. Without `dots` or `squares` the inner products need
-        not be computed, and may be None.
+        A step of the Lanczos or Chebyshev recurrence does this after its product. Without `dots` or `squares` the inner
+        products need not be computed, and may be None.
         """
         return self._three_term(ThreeTerm(w, v, v_prev, terms, dots, squares))
 
     @ignore_nonfinite
     def _three_term(self, task: ThreeTerm) -> tuple[Array, Array, Array]:
-        """Do it chunk by chunk, by operations of the array API: the reference."""
+        """Do `three_term` chunk by chunk, with array API operations only: the reference implementation."""
         w, v, v_prev = task.w, task.v, task.v_prev
         parts = self._parts(w)
         a, b, c = (self._per_entry(x, w, parts[0]) for x in task.terms)
@@ -235,7 +235,7 @@ class Vectors:
         return out
 
     def float64_enabled(self) -> AbstractContextManager[Any]:
-        """Return a context in which coefficients may be computed with: in float64, and silent if not finite."""
+        """Return a context for arithmetic with coefficients: in float64, without warnings about non-finite values."""
         return np.errstate(over="ignore", invalid="ignore")
 
     # -- helpers -----------------------------------------------------------------------------------------------
@@ -249,13 +249,13 @@ class Vectors:
     # Blocks are updated as the flat arrays that they are in memory: loops over a few columns would be slow.
 
     def _parts(self, x: Array) -> list[slice]:
-        """Return the parts of the flat x that are worked on at a time: whole rows."""
+        """Return the parts of the flat x that are processed one at a time; each holds whole rows."""
         columns = x.shape[1] if x.ndim > 1 else 1
         size, step = x.shape[0] * columns, max(1, self._chunk // columns) * columns
         return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
     def _per_entry(self, a: Array, x: Array, part: slice) -> Array:
-        """Return coefficients of columns as those of the entries of a part."""
+        """Return one coefficient per entry of a flat part, from one per column."""
         if a is None:
             return None
         a, size = self._narrow(a), part.stop - part.start

@@ -1,4 +1,4 @@
-"""Which implementation of the three-term pass serves: the one place that decides.
+"""Choice of the implementation of the three-term pass. No other module decides this.
 
 ======================================= ===============================================================================
 vectors                                 implementation
@@ -55,7 +55,7 @@ def without() -> Iterator[None]:
 
 
 def switch_off() -> None:
-    """Do without compiled kernels from now on."""
+    """Use no compiled kernels from now on."""
     global _enabled
     _enabled = False
 
@@ -66,12 +66,12 @@ def compiles() -> bool:
 
 
 def serves(num_entries: int) -> bool:
-    """Return whether compiled kernels are used on so many entries."""
+    """Return whether compiled kernels are used for vectors of `num_entries` entries."""
     return _enabled and num_entries >= tuning.MIN_COMPILED and available()
 
 
 def three_term(task: ThreeTerm) -> tuple[Any, Any] | None:
-    """Run a three-term pass on the host and return ⟨v, w⟩ and ⟨w, w⟩; return None where the reference serves."""
+    """Run a three-term pass on the host and return ⟨v, w⟩ and ⟨w, w⟩; None if the caller must use the reference."""
     size = math.prod(task.w.shape)
     compiled = serves(size)
     if not compiled and size < tuning.MIN_THREADED:

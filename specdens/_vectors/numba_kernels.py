@@ -93,7 +93,7 @@ def _chunks(indptr, indices, data, w, v, z, a, b, c, rows, taken, at_a_time, bac
         for number in range(first, min(first + at_a_time, num_chunks)):
             q = num_chunks - 1 - number if backwards else number
             start, stop = min(q * rows, num_rows), min((q + 1) * rows, num_rows)
-            if start == num_rows:  # a row that is not whole
+            if start == num_rows:  # the last row is incomplete: fewer than k entries
                 for t in range(w.size % k):
                     _columns(indptr, indices, data, w, v, z, a, b, c, t, zeros(w, 1), start, start + 1, vw[q], ww[q])
                 continue
@@ -112,12 +112,12 @@ def _chunks(indptr, indices, data, w, v, z, a, b, c, rows, taken, at_a_time, bac
 
 
 def three_term(task: ThreeTerm) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Turn w into a (w + b v) + c v_prev in place, all of them NumPy arrays; return ⟨v, w⟩ and ⟨w, w⟩."""
+    """Overwrite w with a (w + b v) + c v_prev, all of them NumPy arrays; return ⟨v, w⟩ and ⟨w, w⟩."""
     arrays: list[NDArray[Any]] = [task.w, task.v, task.v if task.v_prev is None else task.v_prev]
     csr = None if task.matrix is None else task.matrix.csr
     columns = task.w.shape[1:]
     k = columns[0] if columns else 1
-    # neighbours in a single column stand side by side, too: 19 entries are two rows of eight, and three entries
+    # a single column is processed as rows of eight adjacent entries: 19 entries are two such rows, and three entries
     as_eight = csr is None and k == 1
     sums = _pass(arrays, 8, task.terms).sum(axis=1) if as_eight else _pass(arrays, k, task.terms, csr)
     vw, ww = sums.reshape(2, *columns)
@@ -132,7 +132,7 @@ _prepared: set[tuple[Any, ...]] = set()
 
 
 def _prepare(arguments: list[Any]) -> None:
-    """Compile for arguments of these types, by a call that finds no chunk left: a failure leaves the vectors alone."""
+    """Compile for these argument types by a call that processes no chunk: a failure leaves the vectors unchanged."""
     key = tuple((x.dtype, x.flags.writeable) if isinstance(x, np.ndarray) else type(x) for x in arguments)
     if key in _prepared:
         return
@@ -141,7 +141,7 @@ def _prepare(arguments: list[Any]) -> None:
             _chunks(*arguments)
             break
         except Exception as error:  # a full disk, a truncated file in the cache, …
-            if attempt == 1:  # code that could not be stored is there in memory; what cannot be loaded is not
+            if attempt == 1:  # the first failure may be that of storing code, which is then in memory
                 raise CompilationError(
                     f"compiled kernels cannot be used ({type(error).__name__}: {error}). Empty the folder "
                     f"{_chunks.stats.cache_path}, or free disk space"
@@ -153,7 +153,7 @@ def _pass(arrays: Sequence[NDArray[Any]], k: int, terms: Terms, matrix: Any = No
     """Go through w, v and z as blocks of k columns; return the two inner products of every column."""
     size, dtype = arrays[0].size, arrays[0].dtype
     rows = max(tuning.COMPILED_ROWS, tuning.COMPILED_CHUNK // k)
-    num_chunks = -(-(size // k) // rows) + (size % k > 0)  # a row that is not whole is a chunk of its own
+    num_chunks = -(-(size // k) // rows) + (size % k > 0)  # an incomplete last row is a chunk of its own
     csr = (None, None, None) if matrix is None else (matrix.indptr, matrix.indices, matrix.data)
     flat = [x.reshape(-1) for x in arrays]
     factors = np.empty((3, k), dtype)
@@ -166,4 +166,5 @@ def _pass(arrays: Sequence[NDArray[Any]], k: int, terms: Terms, matrix: Any = No
     backwards = next(_directions)
     _prepare([*csr, *flat, *factors, rows, np.array([num_chunks]), at_a_time, backwards, *sums])
     run_in_threads(lambda: _chunks(*csr, *flat, *factors, rows, taken, at_a_time, backwards, *sums), threads)
-    return np.asarray(sums.transpose(0, 2, 1).copy().sum(axis=2))  # along memory NumPy adds pairwise
+    # along contiguous memory NumPy adds pairwise, which is more accurate
+    return np.asarray(sums.transpose(0, 2, 1).copy().sum(axis=2))

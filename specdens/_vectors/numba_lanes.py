@@ -1,11 +1,12 @@
-"""Several neighbouring numbers as one value in compiled code: numba has no such type, and does not make them itself.
+"""SIMD vectors for numba: a type `Lanes` of several adjacent numbers, and the arithmetic on it.
 
-A value of the type `Lanes` is a vector of the processor's registers, of as many numbers as were asked for, whatever the
-width of the registers. Complex numbers are pairs of neighbouring lanes, as in memory.
+Numba has no such type and does not vectorize loops over a few columns by itself. A value of type ``Lanes(scalar,
+count)`` is an LLVM vector; LLVM maps it to registers of whatever width the processor has. A complex number takes two
+adjacent lanes, real part first, as in memory.
 """
 
 # mypy: ignore-errors
-# What generates code is called by numba, which has types of its own.
+# Numba calls the code generators below with objects of its own, which have no type annotations.
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
 
-_FLAGS = ("contract", "nsz")
+_FLAGS = ("contract", "nsz")  # LLVM may fuse multiplication and addition, and ignore the sign of zero
 
 
 class Lanes(types.Type):
-    """So many numbers of a type, side by side."""
+    """A numba type: `count` adjacent numbers of the type `scalar`."""
 
     def __init__(self, scalar: types.Type, count: int) -> None:
         if scalar not in (types.float32, types.float64, types.complex64, types.complex128):
@@ -31,12 +32,12 @@ class Lanes(types.Type):
 
     @property
     def wide(self) -> Lanes:
-        """The same in double precision."""
+        """The same number of lanes in double precision."""
         return Lanes(types.complex128 if self.is_complex else types.float64, self.count)
 
     @property
     def real(self) -> types.Float:
-        """The type of a lane."""
+        """The real type of one lane."""
         return self.scalar.underlying_float if self.is_complex else self.scalar
 
     @property
@@ -55,14 +56,14 @@ class _LanesModel(models.PrimitiveModel):
 
 
 def _pointer(context, builder, array_type, array, index, lanes):
-    """Return the address of an element, as one of lanes."""
+    """Return the address of an array element as a pointer to `lanes`."""
     memory = context.make_array(array_type)(context, builder, array)
     return builder.bitcast(builder.gep(memory.data, [index]), lanes.llvm.as_pointer())
 
 
 @intrinsic(prefer_literal=True)
 def zeros(typing, array, count):
-    """Return zeros of the array's type, as many as a literal says."""
+    """Return `count` zeros of the array's dtype; `count` must be a literal."""
     lanes = Lanes(array.dtype, count.literal_value)
 
     def generate(context, builder, signature, arguments):
@@ -73,7 +74,7 @@ def zeros(typing, array, count):
 
 @intrinsic
 def load(typing, array, index, like):
-    """Return the elements of a flat array from an index on."""
+    """Return the elements of a flat array that start at `index`, in the type of `like`."""
 
     def generate(context, builder, signature, arguments):
         pointer = _pointer(context, builder, array, *arguments[:2], like)
@@ -84,7 +85,7 @@ def load(typing, array, index, like):
 
 @intrinsic
 def store(typing, array, index, lanes):
-    """Write the lanes into a flat array from an index on."""
+    """Write the lanes into a flat array, starting at `index`."""
 
     def generate(context, builder, signature, arguments):
         pointer = _pointer(context, builder, array, *arguments[:2], lanes)
@@ -96,7 +97,7 @@ def store(typing, array, index, lanes):
 
 @intrinsic
 def take(typing, counter, count):
-    """Return the first element of an array of int64 and add to it what is taken, alone among all threads."""
+    """Add `count` to the first element of an int64 array and return its value before, as one atomic operation."""
 
     def generate(context, builder, signature, arguments):
         memory = context.make_array(counter)(context, builder, arguments[0])
@@ -110,7 +111,7 @@ def take(typing, counter, count):
 
 @intrinsic
 def broadcast(typing, number, like):
-    """Return the number in every lane."""
+    """Return lanes that all hold the same number."""
 
     def generate(context, builder, signature, arguments):
         parts = [arguments[0]]
@@ -137,7 +138,7 @@ def add(typing, x, y):
 
 @intrinsic
 def product(typing, a, x):
-    """Return a x, lane by lane."""
+    """Return the elementwise product a x."""
 
     def generate(context, builder, signature, arguments):
         return _add_product(builder, None, *arguments, x)
@@ -147,7 +148,7 @@ def product(typing, a, x):
 
 @intrinsic
 def add_product(typing, y, a, x):
-    """Return y + a x, lane by lane."""
+    """Return y + a x, elementwise."""
 
     def generate(context, builder, signature, arguments):
         return _add_product(builder, *arguments, x)
@@ -176,25 +177,27 @@ def widened(typing, x):
 
 
 def _add_product(builder, y, a, x, lanes):
-    """Return y + a x, or a x where there is no y."""
+    """Return y + a x, or a x if y is None."""
     if not lanes.is_complex:
         return _multiply_add(builder, y, a, x)
     places = range(lanes.llvm.count)
     real, imaginary = (_shuffle(builder, a, [place - place % 2 + part for place in places]) for part in (0, 1))
-    turned = _signed(builder, _shuffle(builder, x, [place ^ 1 for place in places]), even=-1)  # i x
-    return _multiply_add(builder, _multiply_add(builder, y, real, x), imaginary, turned)
+    rotated = _signed(builder, _shuffle(builder, x, [place ^ 1 for place in places]), even=-1)  # i x
+    return _multiply_add(builder, _multiply_add(builder, y, real, x), imaginary, rotated)
 
 
 def _multiply_add(builder, y, a, x):
-    """Return y + a x of real lanes, in one instruction where the processor has it."""
+    """Return y + a x of real lanes; one fused instruction where the processor has it."""
     ax = builder.fmul(a, x, flags=_FLAGS)
     return ax if y is None else builder.fadd(y, ax, flags=_FLAGS)
 
 
 def _shuffle(builder, x, places):
+    """Return a vector whose lane i is lane ``places[i]`` of x."""
     mask = ir.Constant(ir.VectorType(cgutils.int32_t, len(places)), places)
     return builder.shuffle_vector(x, ir.Constant(x.type, ir.Undefined), mask)
 
 
 def _signed(builder, x, *, even=1, odd=1):
+    """Return x with its even and odd lanes multiplied by a sign each."""
     return builder.fmul(x, ir.Constant(x.type, [float(odd if lane % 2 else even) for lane in range(x.type.count)]))

@@ -20,7 +20,7 @@ Vector = NDArray[Any]
 
 
 def three_term(task: ThreeTerm) -> tuple[Any, Any]:
-    """Turn w into a (w + b v) + c v_prev in place; return ⟨v, w⟩ and ⟨w, w⟩, or None for what is not asked for."""
+    """Overwrite w with a (w + b v) + c v_prev; return ⟨v, w⟩ and ⟨w, w⟩, or None for one that is not asked for."""
     w, v, z, (dots, squares) = task.w, task.v, task.v_prev, (task.dots, task.squares)
     slices = row_parts(w)
     parts = [(rows, None) for rows in slices] if task.matrix is None else task.matrix.parts(slices)
@@ -59,7 +59,7 @@ def row_parts(x: Vector) -> list[slice]:
 
 
 def _per_entry(a: Any, w: Vector, num_rows: int, name: str) -> Vector | None:
-    """Return coefficients of columns as those of the entries of so many rows."""
+    """Return one coefficient per entry of `num_rows` rows, from one per column."""
     if a is None:
         return None
     each = np.broadcast_to(np.asarray(a).astype(w.dtype), (num_rows, *w.shape[1:]))

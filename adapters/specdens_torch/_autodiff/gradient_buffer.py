@@ -1,4 +1,4 @@
-"""Where the gradients of a backward pass go; the substitutes of layers look here."""
+"""The buffer that a backward pass writes gradients to, also used by the substitutes of layers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class GradientBuffer:
         self.places = dict(zip(subset.indices, subset.views(out), strict=True))
         self.touched: set[int] = set()
         self.scale = 1.0
-        """What the gradients that come in are too large by: those in float16 are scaled to its range."""
+        """The factor by which incoming gradients are scaled up: those in float16 are brought into its range."""
 
     def put(self, index: int, gradient: Tensor) -> Tensor | None:
-        """Add a gradient, and return its place if that can stand for it."""
+        """Add a gradient; return its view of the buffer if the caller can use that as the gradient, else None."""
         place = self.places[index]
         if index not in self.touched:
             place.copy_(gradient)
@@ -71,7 +71,7 @@ class BackwardTarget:
         self._indices: dict[int, int] = {}
 
     def attach(self, leaves: Sequence[Tensor]) -> None:
-        """Let the hooks of the leaves look here, so that gradients never pile up."""
+        """Connect the hooks of the leaves with the buffer, so that gradients are not accumulated elsewhere."""
         self._indices = {id(leaf): index for index, leaf in enumerate(leaves)}
         for index, leaf in enumerate(leaves):
             leaf.register_hook(lambda gradient, index=index: self._hook(index, gradient))
@@ -81,7 +81,7 @@ class BackwardTarget:
         return self._indices.get(id(tensor))
 
     def put(self, index: int, a: Tensor, b: Tensor) -> Tensor | None:
-        """Add a b to the gradient of a leaf: into its place, if there is a buffer; otherwise it is returned."""
+        """Add the product a b to the gradient of a leaf: in the buffer if there is one, else it is returned."""
         if self.buffer is None:
             return None if self.only_jvp else a @ b
         if index in self.buffer.places:

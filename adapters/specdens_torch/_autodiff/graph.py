@@ -87,7 +87,7 @@ class Graph:
 
     @property
     def state(self) -> State:
-        """The loss near the outputs."""
+        """The derivatives of the loss at the outputs."""
         if self._state is None:
             output = self._forward.values(self._batch.raw)
             with torch.no_grad():
@@ -115,7 +115,7 @@ class Graph:
         return f
 
     def evaluate(self) -> State:
-        """Evaluate the outputs with their graph, and return the loss near them, which then costs no pass of its own."""
+        """Evaluate the outputs with their graph; return the derivatives of the loss there, without a further pass."""
         if self._f_edge is None:
             self._outputs()
         return self.state

@@ -83,7 +83,7 @@ class Forward:
         self._versions, self._fingerprint = versions(self._tensors()), fingerprint(self._tensors())
 
     def forget_state(self) -> None:
-        """Let everything count as changed when it is next compared."""
+        """Make the next comparison with the model report a change."""
         self._modes, self._versions = [], ()
 
     def _tensors(self) -> list[Tensor]:

@@ -13,7 +13,7 @@ from specdens_torch._parameters import Subset
 
 @dataclass
 class Task:
-    """One product: which member of the family, with which vector, and where it goes."""
+    """One product: the coefficients of the operator, the vector, and the buffer for the result."""
 
     coefficients: Coefficients
     subset: Subset

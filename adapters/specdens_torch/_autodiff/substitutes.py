@@ -1,6 +1,6 @@
 """Functions of torch that are replaced while the model runs: cheaper second derivatives, or right ones.
 
-The replacements stand aside while saved-tensor hooks are active (gradient checkpointing evaluates the model again
+The replacements are not used while saved-tensor hooks are active (gradient checkpointing evaluates the model again
 during the backward pass, without them) and inside transforms of ``torch.func``.
 """
 

@@ -1,4 +1,4 @@
-"""Batches: the loader is read once and its batches kept where they fit, streamed otherwise."""
+"""Batches of data: kept in memory if they fit, otherwise read from the loader in every pass."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Batches:
         self.is_shuffled = False
         self.count = count
         self.total: Tensor | None = None
-        """What `count` gives for the targets of all batches in sum, so that no pass of its own is needed."""
+        """The sum of `count` over all batches, computed while they are read."""
         self._first: Any = None
         self._may_be_empty = may_be_empty
         with random_state_kept(device), generators_kept(self._data):
@@ -96,14 +96,14 @@ class Batches:
                 self.kept = None
             if self.kept is not None:
                 self.kept.append(_as_batch(self._moved(raw)))
-        if self.kept is not None and not is_fixed(self._data):  # what the user has in memory anyway is not ours
+        if self.kept is not None and not is_fixed(self._data):  # a list is in memory already: it does not count
             self._promise.num_bytes = self._promise.held = self.num_bytes
         if not self.sizes and not self._may_be_empty:
             raise ValueError("`data` must have at least one batch; got none. An iterator can be read only once.")
         return digests
 
     def _note(self, batch: Batch, raw: Any) -> None:
-        """Keep the first batch, and add up the counts where targets are tensors."""
+        """Remember the first batch, and add up the counts of tensor targets."""
         if self._first is None:
             self._first = raw
         if self.count is not None and isinstance(batch.target, Tensor):
@@ -168,7 +168,7 @@ class Batches:
         return Batch(batch.raw, batch.raw) if self._whole else batch
 
     def share_first(self, gather: Callable[[Any], list[Any]]) -> None:
-        """Let processes without data see the first batch of another one, which they do not count."""
+        """Give processes without data the first batch of another process; it does not count as theirs."""
         if all(gather(self._first is not None)):
             return
         host = None if self._first is None else mapped(lambda t: t.cpu(), self._first)
@@ -188,7 +188,7 @@ def _is_accelerator(device: Any) -> bool:
 
 
 def _sent(t: Tensor, device: Any, *, pin: bool) -> Tensor:
-    """Return a tensor on the device, without waiting for it; from pinned memory, where only that makes it so."""
+    """Return a tensor on the device without waiting for the transfer, which needs pinned memory on some devices."""
     if t.device == device:
         return t
     if pin and t.device.type == "cpu" and not t.is_pinned():

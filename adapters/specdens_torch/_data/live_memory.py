@@ -9,7 +9,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-# Operations between two looks at what is still alive, for the peak.
+# The memory that is alive is added up once in this many operations, to find the peak.
 _STRIDE = 32
 
 
@@ -19,7 +19,7 @@ class LiveMemory(TorchDispatchMode):  # type: ignore[misc]
     Attributes
     ----------
     peak : int
-        The largest number of bytes alive at a time, looked at every few operations.
+        The largest number of bytes alive at a time, sampled every few operations.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Loaders must give one data set: what shuffles, augments or draws anew is named, with its remedy, before a long run.
+"""Checks that a loader gives the same data set in every pass; errors name the cause and the remedy.
 
-Curvature is a sum over examples, so that their order does not matter where the batches are read once and kept: a
-shuffling loader is as good as any other. Random transforms and random draws are not, for they make a random data set.
+Curvature is a sum over examples. Where batches are read once and kept, their order does not matter, and a loader may
+shuffle. Random transforms and random sampling are refused: every pass would see another data set.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHUNK = 2**22
 
 
 def is_fixed(data: Any) -> bool:
-    """Return whether the data is already there, so that reading it again cannot give anything else."""
+    """Return whether the data is in memory already, so that every pass gives the same."""
     return isinstance(data, list | tuple)
 
 
@@ -38,7 +38,7 @@ def is_iterator(data: Any) -> bool:
 
 
 def has_indices(data: Any) -> bool:
-    """Return whether a loader reads a data set by index, so that a few indices tell what a whole pass would."""
+    """Return whether a loader reads a data set by index, so that its indices can be compared instead of its data."""
     return (
         isinstance(data, DataLoader)
         and not isinstance(data.dataset, IterableDataset)
@@ -53,7 +53,7 @@ def check_indices(loader: Any) -> bool:
     """Return whether a loader shuffles; refuse one that gives other examples, or transforms them at random."""
     first, second = ([list(indices) for indices in loader.batch_sampler] for _ in range(2))
     drawn = [sorted(i for batch in batches for i in batch) for batches in (first, second)]
-    left_out = len(loader.dataset) - len(drawn[0])  # perhaps by chance the same in both passes
+    left_out = len(loader.dataset) - len(drawn[0])  # both passes may have the same order by chance
     if drawn[0] != drawn[1] or (left_out > 0 and _drops_at_random(loader)):
         _refuse_draws(loader, left_out)
     if first:
@@ -83,7 +83,7 @@ def _refuse_draws(loader: Any, left_out: int) -> None:
 
 
 def _check_transforms(loader: Any, indices: list[Any]) -> None:
-    """Read a few examples twice, in the way of the loader: random transforms give them differently."""
+    """Read a few examples twice, as the loader does, and compare them: random transforms make them differ."""
     twice: Any = DataLoader(
         loader.dataset, batch_sampler=[indices, indices], num_workers=min(1, loader.num_workers),
         collate_fn=loader.collate_fn, worker_init_fn=loader.worker_init_fn, timeout=loader.timeout,
@@ -109,7 +109,7 @@ def _identical(a: Tensor, b: Tensor) -> bool:
 
 
 def check_second_pass(first: list[Digest], second: list[Digest], *, streamed: bool) -> bool:
-    """Return whether a second pass came in another order, which only kept batches may; refuse other data."""
+    """Return whether a second pass had another order; refuse other data, and another order of streamed batches."""
     if len(first) == len(second) and all(_close(a, b) for a, b in zip(first, second, strict=True)):
         return False
     inputs, targets = (_same_total([d[k] for d in first], [d[k] for d in second]) for k in (0, 1))

@@ -1,4 +1,4 @@
-"""How much memory there is, what was promised of it to kept graphs and data, and when the device is done."""
+"""Free memory of a device, reservations of it for kept graphs and data, and synchronization."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 
 from specdens.adapters import available_bytes as host_bytes
 
-# Promises that take more than this part of the free memory are looked at again after garbage collection.
+# A reservation beyond this share of the free memory is computed again after a garbage collection.
 _NOTICEABLE = 20
 
 
 def available_bytes(device: Any) -> int:
-    """Return the free memory of a device, as far as it tells; the host's where it is the host."""
+    """Return the free memory of a device; that of the host for the CPU and for devices that do not report theirs."""
     module: Any = None if device.type == "meta" else torch.get_device_module(device)
     if hasattr(module, "mem_get_info"):
         return int(module.mem_get_info(device)[0])
@@ -23,7 +23,7 @@ def available_bytes(device: Any) -> int:
 
 
 class Promise:
-    """Memory of a device that is set aside for something that is kept; it ends with its owner.
+    """Memory of a device that is reserved for something that is kept. It is released with its owner.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class Promise:
     Attributes
     ----------
     num_bytes : int
-        What is kept in the end.
+        The bytes that will be kept in the end.
     held : int
-        What is kept already: the device no longer counts it as free.
+        The bytes that are kept already, which the device no longer reports as free.
     """
 
     def __init__(self, device: Any) -> None:
@@ -47,26 +47,26 @@ _promises: weakref.WeakSet[Promise] = weakref.WeakSet()
 
 
 def shared_room(promise: Promise) -> int:
-    """Return what a promise may take of the memory that all promises on its device share: half of what is free.
+    """Return the bytes that a reservation may take: of half of the free memory, what others have not reserved.
 
-    Memory that others were promised and do not hold yet is not free, though the device says so.
+    Memory that others have reserved and do not hold yet is not free, although the device reports it as free.
     """
     free, taken = _free_and_taken(promise)
-    if taken > free // _NOTICEABLE:  # perhaps by what nobody uses any more
+    if taken > free // _NOTICEABLE:  # reference cycles may hold memory that nothing uses any more
         gc.collect()
         free, taken = _free_and_taken(promise)
     return max(0, free // 2 - taken)
 
 
 def _free_and_taken(promise: Promise) -> tuple[int, int]:
-    """Return what there would be without any promise, and what others were promised of it."""
+    """Return the memory that would be free without any reservation, and the bytes that others have reserved."""
     others = [other for other in set(_promises) if other is not promise and other.device == promise.device]
     free = available_bytes(promise.device) + promise.held + sum(other.held for other in others)
     return free, sum(max(other.num_bytes, other.held) for other in others)
 
 
 def check_cache(cache: Any) -> int | None:
-    """Return the bytes that kept graphs may take; None leaves it to the memory that there is."""
+    """Return the bytes that kept graphs may take; None if the free memory decides."""
     if isinstance(cache, str) and cache == "auto":
         return None
     if (isinstance(cache, str) and cache == "off") or cache is False:
@@ -77,14 +77,14 @@ def check_cache(cache: Any) -> int | None:
 
 
 def synchronize(device: Any) -> None:
-    """Wait for the device, if it is one that can be waited for."""
+    """Wait until the device has finished its work; do nothing for devices without a queue."""
     module: Any = None if device.type == "meta" else torch.get_device_module(device)
     if hasattr(module, "synchronize"):
         module.synchronize()
 
 
 def format_bytes(num_bytes: float) -> str:
-    """Return a number of bytes in words."""
+    """Return a number of bytes as text with a unit."""
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if num_bytes >= size:
             return f"{num_bytes / size:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""Nests of dicts, tuples and lists, as batches and the arguments of modules are."""
+"""Nested dicts, tuples and lists of tensors, such as batches and the arguments of modules."""
 
 from __future__ import annotations
 

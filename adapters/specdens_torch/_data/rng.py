@@ -1,4 +1,4 @@
-"""Random states: kept as they were found, and compared to see whether numbers were drawn."""
+"""Random states: restored after use, and compared to find out whether random numbers were drawn."""
 
 from __future__ import annotations
 

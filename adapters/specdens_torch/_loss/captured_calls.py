@@ -1,4 +1,4 @@
-"""The loss calls that a model makes inside its own forward, taken out so that they have a closed form."""
+"""Interception of the loss functions that a model calls in its own forward, so that closed forms can replace them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CapturedCalls(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _is_plain(given: Mapping[str, Any]) -> bool:
-    """Return whether a call has none of the options that torch has given up."""
+    """Return whether a call uses none of torch's deprecated options."""
     return given.get("size_average") is None and given.get("reduce") is None
 
 
@@ -82,7 +82,7 @@ def factors(loss: Tensor, calls: list[LossCall]) -> list[Tensor] | None:
     """Return ∂ loss / ∂ placeholder of every call; None where that is not a constant."""
     if not calls or not loss.requires_grad:
         return [torch.zeros_like(call.placeholder) for call in calls]
-    # not seen by modes that watch what the model does
+    # hidden from dispatch modes that observe the model
     with torch.enable_grad(), torch._C.DisableTorchFunction():
         found = torch.autograd.grad(
             loss, [call.placeholder for call in calls], retain_graph=True, create_graph=True, allow_unused=True

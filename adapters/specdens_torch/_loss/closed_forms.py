@@ -20,14 +20,14 @@ from specdens_torch._loss.softmax_state import LabelTargets, RowTargets, Softmax
 
 
 class OutputLoss(Protocol):
-    """A loss as a function of the outputs: what it divides by, and what it is near given outputs."""
+    """A loss as a function of the outputs: its value, its divisor, and its derivatives at given outputs."""
 
     name: str
     needs_output: bool
     """Whether `count` needs the model's outputs."""
 
     def count(self, output: Tensor | None, target: Any) -> Tensor:
-        """Return what one batch adds to the divisor of the loss."""
+        """Return the contribution of one batch to the divisor of the loss."""
 
     def divisor(self, total: Tensor) -> Tensor:
         """Return the divisor of the loss, from the sum of the counts."""
@@ -40,7 +40,7 @@ class OutputLoss(Protocol):
 
 
 class _Reduced:
-    """What the closed forms share: sums, divided once."""
+    """Base of the closed forms: the reduction, by sums that are divided once."""
 
     needs_output = False
 
@@ -64,14 +64,14 @@ class CrossEntropy(_Reduced):
         self._last: bool | None = None  # whether the classes are the last dimension of outputs with three or more
 
     def note_axis(self, output: Tensor, target: Tensor) -> bool:
-        """Learn from a batch which axis holds the classes, and return whether that is known."""
+        """Infer from a batch which axis holds the classes; return whether that is known now."""
         axes = class_axes(output, target)
         if self._last is None and len(axes) == 1 and output.dim() > 2:
             self._last = axes[0] != 1
         return self._last is not None or len(axes) < 2
 
     def _axis(self, output: Tensor, target: Tensor) -> int:
-        """Return the dimension of the classes: the same kind for all batches, which one alone may leave open."""
+        """Return the dimension of the classes. It is the same for all batches; one batch alone may be ambiguous."""
         axes = class_axes(output, target)
         if not self.note_axis(output, target) and self.find_axis is not None:
             self.find_axis()
@@ -121,7 +121,7 @@ class CrossEntropy(_Reduced):
         targets = self.targets(rows, target, to_rows, torch.ones_like(total))
         for chunk in chunks(*rows.shape):
             tau = targets.tau(chunk)
-            # a logit of -inf, as masks make them, has no target
+            # a masked logit, -inf, has no target
             total -= torch.where(tau != 0, tau * rows[chunk].to(torch.float64).log_softmax(1), 0.0).sum()
         return total
 
@@ -202,11 +202,11 @@ class PlainLoss:
 
     @property
     def counts_examples(self) -> bool:
-        """Whether half a batch counts half as much: not with a number of terms given per batch."""
+        """Whether the count is proportional to the number of examples; false if it was given per batch."""
         return self._count is None or callable(self._count)
 
     def losses(self, output: Tensor, target: Any) -> Tensor:
-        """Return what the function returns, from float64 outputs where it takes them."""
+        """Return the losses, from outputs in float64 if the function accepts these."""
         if self.wide:
             try:
                 return self.function(output.double(), _widened(target))

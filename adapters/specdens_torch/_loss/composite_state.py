@@ -1,4 +1,4 @@
-"""Several losses of several outputs, which lie one after the other in one flat tensor."""
+"""Derivatives of a sum of several losses, whose outputs are concatenated in one flat tensor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CompositeState:
     Parameters
     ----------
     states
-        The losses near their parts of the outputs.
+        The derivatives of the losses at their parts of the outputs.
     slope
         The derivative with respect to the last entry; None where there is no such entry.
     """

@@ -1,4 +1,4 @@
-"""From what the user gives as a loss to a function of the outputs: a closed form where there is one."""
+"""Conversion of the user's loss to a function of the outputs, in closed form where there is one."""
 
 from __future__ import annotations
 

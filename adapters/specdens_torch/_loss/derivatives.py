@@ -1,4 +1,4 @@
-"""Gradient and Hessian of a loss at given outputs, as functions on the outputs' space, in float64."""
+"""Gradient and Hessian of a loss with respect to the outputs, at given outputs, in float64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specdens_torch._loss.softmax_state import SoftmaxState
 
 
 class State(Protocol):
-    """The loss near the outputs of one batch. Everything is already divided by the divisor of the loss."""
+    """Derivatives of the loss at the outputs of one batch, divided by the divisor of the loss."""
 
     @property
     def residual(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Comparing the user's loss with the one that the model computes itself, on the first batch."""
+"""Comparison of the user's loss with the loss that the model itself computes, on the first batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specdens_torch._loss.model_output import find_loss, logits_of, run_model, t
 
 
 def with_targets_of_model(model: nn.Module, loss: OutputLoss, raw: Any, key: str | None) -> OutputLoss:
-    """Return cross-entropy with the targets that the model itself compares its logits with.
+    """Return cross-entropy with the targets that the model itself uses.
 
     A causal language model shifts its labels by one place inside its forward. Where the batch has targets under a name
     that the model's forward knows, the model's own call of cross-entropy says which targets are meant; the options

@@ -20,16 +20,16 @@ from specdens_torch._loss.model_output import logits_of, loss_of, run_model
 
 @dataclass
 class _Evaluation:
-    """What one forward of the model left behind: its loss calls, their scales, and the weight of the batch."""
+    """The result of one forward of the model: its loss calls, their scales, and the weight of the batch."""
 
     raw: Any
     calls: list[LossCall]
     scales: list[Tensor]
-    """What multiplies the terms of every call in the sum over batches."""
+    """The factors of the terms of every call in the sum over batches."""
     weight: Tensor
-    """What multiplies the rest of the loss there."""
+    """The factor of the rest of the loss in the sum over batches."""
     count: Tensor
-    """What the batch adds to the divisor."""
+    """The contribution of the batch to the divisor."""
     shapes: list[torch.Size]
     placeholders: frozenset[int]
 
@@ -76,7 +76,7 @@ class ModelLoss:
 
     def settle(self, run: Callable[[], Tensor]) -> None:
         """Find out with the first batch what the loss consists of; `run` is a forward with gradients."""
-        self.has_rest = True  # asks for the rest as an output
+        self.has_rest = True  # so that the forward returns the rest as an output
         with torch.enable_grad():
             f = run()
         last = self._evaluation
@@ -139,7 +139,7 @@ class ModelLoss:
         return _Evaluation(raw, calls, scales, weight, count, shapes, placeholders)
 
     def _batch_weight(self, raw: Any, call: LossCall, w: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what multiplies the loss of a batch, and what it adds to the divisor."""
+        """Return the factor of a batch in the sum over batches, and its contribution to the divisor."""
         if call.reduction == "none" and self._form is None:
             count = (w != 0).sum().double()
             return count, count
@@ -183,7 +183,7 @@ class ModelLoss:
 
     @property
     def weight(self) -> Tensor:
-        """What multiplies the loss of the last batch in the sum over batches."""
+        """The factor of the last batch in the sum over batches."""
         return self._evaluation.weight
 
     def of_model(self, model: nn.Module, raw: Any) -> Tensor:
@@ -248,7 +248,7 @@ class ModelLoss:
 
 
 def _matters(w: Tensor) -> bool:
-    """Return whether a call contributes to the loss at all."""
+    """Return whether a call has a factor other than zero."""
     return w.is_meta or bool((w != 0).any())
 
 
@@ -257,5 +257,5 @@ def _is_part(raw: Any) -> bool:
 
 
 def _per_term(call: LossCall, scale: Tensor) -> Tensor:
-    """Return scales of terms in the shape that their closed form divides by: rows for cross-entropy."""
+    """Return the scales of terms in the shape of their closed form: one row each for cross-entropy."""
     return scale.reshape(-1, 1) if call.function is F.cross_entropy else scale

@@ -1,4 +1,4 @@
-"""Gradient and Hessian of cross-entropy at given logits: float64 for a few rows at a time.
+"""Gradient and Hessian of cross-entropy at given logits, computed in float64 a few rows at a time.
 
 With a large vocabulary the logits are larger than most layers of a model. What is stored beside them has one entry per
 row; probabilities are computed anew where they are needed, chunk by chunk, unless they are small.
@@ -113,7 +113,7 @@ class SoftmaxState:
     targets : RowTargets
         The targets, divided by the divisor of the loss.
     to_rows, to_outputs : callable
-        The ways from the outputs' shape to rows and back.
+        Conversions from the outputs' shape to rows and back.
     """
 
     def __init__(self, logits: Tensor, targets: RowTargets, to_rows: Rows, to_outputs: Rows) -> None:
@@ -155,7 +155,7 @@ class SoftmaxState:
         return u.sub_((p * u).sum(1, keepdim=True))
 
     def _filled(self, dtype: torch.dtype, fill: Callable[[slice], Tensor]) -> Tensor:
-        """Return what `fill` gives for every chunk of rows, in the outputs' shape."""
+        """Apply `fill` to every chunk of rows, and return the result in the outputs' shape."""
         if self.num_rows * self.width <= _CHUNK:
             return self._to_outputs(fill(slice(0, self.num_rows)).to(dtype))
         out = torch.empty((self.num_rows, self.width), dtype=dtype, device=self._logits.device)
