@@ -1,4 +1,4 @@
-"""Power laws: the spectrum in logarithmic bins that the run resolves, and a straight line through them."""
+"""Power laws: a straight line through the spectrum in logarithmic bins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr, stdtrit
 
+from specdens._analysis.log_bins import LogBins, Part, log_bins
 from specdens._analysis.outliers import measure_of
 from specdens._density.density import Density
 from specdens._distributions.cdf import Floats
@@ -15,36 +17,14 @@ from specdens._distributions.interval import Interval
 from specdens._measure.base import Measure
 from specdens._validate import as_choice
 
-Part = Literal["both", "positive", "negative"]
 Per = Literal["log", "lambda"]
 
-_FINE = 20  # the finest bins per decade
-_MIN_COUNT = 5.0  # eigenvalues that a bin must hold, or the logarithm of their number means little
-_MIN_NODES = 2.0  # nodes per probe that a bin must hold: what lies between nodes is interpolation
 _MIN_BINS = 5
 _STRAIGHT = 0.2  # how far a bin may lie off the line, as a share of the density,
 _SIGMAS = 3.0  # or in standard errors
 _BENT = 1.0  # standard errors of curvature that a line may hide: the widest range is chosen, and hides what it can
+_NEWTON_STEPS, _CONVERGED = 100, 1e-10
 _CONVENTIONS: dict[str, Per] = {"log(|λ| + ε)": "log", "|λ|": "lambda", "λ": "lambda"}
-
-
-class LogBins(NamedTuple):
-    """The spectrum in bins of log|λ|, from small to large: numbers of eigenvalues and their standard errors."""
-
-    edges: Floats
-    """Pairs (lo, hi) of |λ|, one row per bin."""
-    counts: Floats
-    stderr: Floats
-
-    @property
-    def centers(self) -> Floats:
-        """The geometric means of the edges."""
-        return np.asarray(np.exp(np.mean(np.log(self.edges), axis=1)))
-
-    @property
-    def widths(self) -> Floats:
-        """The widths in log|λ|."""
-        return np.asarray(np.log(self.edges[:, 1] / self.edges[:, 0]))
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,8 +95,8 @@ def fit_power_law(
     """Fit a power law to the density of the eigenvalues.
 
     The best estimate of the distribution is cut into bins of log|λ|, each with at least 5 eigenvalues and 2 nodes per
-    probe, so that nothing between the nodes is taken for data; a line is fitted to their logarithms by least squares.
-    Weights are inverse variances, of the probes and of the number of eigenvalues in a bin (as if independent).
+    probe, so that nothing between the nodes is taken for data. A power law is fitted to their numbers by the largest
+    quasi-likelihood, with the variances of the probes and of the number of eigenvalues in a bin (as if independent).
 
     Parameters
     ----------
@@ -199,101 +179,86 @@ def _convention(measure: Measure | Density, per: Per | None) -> Per:
     return per
 
 
-def log_bins(measure: Measure, part: Part, limits: tuple[float, float] | None = None) -> LogBins:
-    """Return the finest bins of log|λ|, up to 20 per decade, that hold 5 eigenvalues and 2 nodes per probe each."""
-    nodes = _magnitudes(measure, part)
-    lo, hi = (nodes[0], nodes[-1]) if limits is None and nodes.size else _limits(limits)
-    num_fine = max(int(np.ceil(_FINE * np.log10(hi / lo))), 1) if hi > lo else 0
-    fine = np.geomspace(lo, hi, num_fine + 1) if num_fine else np.array([lo])
-    fine[0], fine[-1] = lo, hi
-    share = _share_below(measure, fine, part)
-    num_nodes = np.searchsorted(nodes, fine) / max(measure.num_probes, 1)
-    counts = measure.dimension * share
-    cuts = [fine.size - 1]
-    for i in np.arange(fine.size - 2, -1, -1):
-        enough = num_nodes[cuts[-1]] - num_nodes[i] >= _MIN_NODES
-        if enough and counts[cuts[-1]] - counts[i] >= _MIN_COUNT:
-            cuts.append(int(i))
-    cuts.reverse()
-    edges = np.column_stack([fine[cuts[:-1]], fine[cuts[1:]]])
-    ends = [_ends(measure, a, b, part) for a, b in edges]
-    stderr = [float(np.linalg.norm([measure.count(*pair).stderr for pair in pairs])) for pairs in ends]
-    return LogBins(edges, np.diff(counts[cuts]), np.array(stderr))
-
-
-def _limits(limits: tuple[float, float] | None) -> tuple[float, float]:
-    lo, hi = (1.0, 1.0) if limits is None else (float(end) for end in limits)
-    if limits is not None and not 0 < lo < hi < np.inf:
-        raise ValueError(f"`range` must be two magnitudes 0 < lo < hi; got ({lo:g}, {hi:g})")
-    return lo, hi
-
-
-def _magnitudes(measure: Measure, part: Part) -> Floats:
-    """Return the magnitudes of all nodes and known atoms that are not zero to rounding, increasing."""
-    x = np.concatenate([measure.known_atoms.positions, *(rule.nodes for rule in measure.rules)])
-    zero = 1e3 * measure.eps * float(np.max(np.abs(x), initial=0.0))
-    x = x[np.abs(x) > zero]
-    if part != "both":
-        x = x[x > 0] if part == "positive" else x[x < 0]
-    return np.sort(np.abs(x))
-
-
-def _ends(measure: Measure, a: float, b: float, part: Part) -> list[tuple[float, float]]:
-    positive, negative = (float(a), float(b)), (-float(b), -float(a))
-    return {"positive": [positive], "negative": [negative], "both": [positive, negative]}[part]
-
-
-def _share_below(measure: Measure, x: Floats, part: Part) -> Floats:
-    """Return the share of all eigenvalues with magnitude at most x, up to a constant."""
-    above, below = measure.cdf(x), -measure.cdf(-x)
-    return {"positive": above, "negative": below, "both": above + below}[part]
-
-
 class _Line(NamedTuple):
-    """A weighted least-squares line through the log density per unit log|λ|."""
+    """A line through the log density per unit log|λ|, fitted to the numbers of eigenvalues in bins."""
 
     slope: float
     intercept: float
-    moment: float
-    """Σ w (x − x̄)², the inverse of the variance of the slope."""
+    information: float
+    """The inverse of the variance of the slope, if the counts scatter as they should."""
     x: Floats
     residuals: Floats
     """Data minus line, in units of log density."""
     weights: Floats
+    """Inverse variances of the residuals."""
+    scatter: float
+    """Pearson's χ²: the squares of counts minus line, divided by their variances."""
 
     def r_squared(self, per: Per) -> float:
         """Return the share of the variance that the line explains; per unit |λ| it is steeper by one."""
         y = self.residuals + (self.slope - (1.0 if per == "lambda" else 0.0)) * self.x
-        total = float(np.sum(self.weights * (y - np.average(y, weights=self.weights)) ** 2))
-        return 1.0 - self.squares / total if total > 0 else 1.0
-
-    @property
-    def squares(self) -> float:
-        """The weighted sum of squared residuals."""
-        return float(np.sum(self.weights * self.residuals**2))
+        total, left = (
+            float(np.sum(self.weights * (part - np.average(part, weights=self.weights)) ** 2))
+            for part in (y, self.residuals)
+        )
+        return 1.0 - left / total if total > 0 else 1.0
 
     @property
     def stderr(self) -> float:
-        """The standard error of the slope, scaled up if the scatter is larger than the weights say."""
-        return float(np.sqrt(max(1.0, self.squares / max(self.x.size - 2, 1)) / self.moment))
+        """The standard error of the slope, scaled up if the scatter is larger than the weights say.
+
+        A scatter of few bins is itself uncertain: as many standard errors then cover as Student's distribution says.
+        """
+        freedom = max(self.x.size - 2, 1)
+        student = float(stdtrit(freedom, ndtr(2.0))) / 2
+        return max(1.0, student * float(np.sqrt(self.scatter / freedom))) / float(np.sqrt(self.information))
 
 
 def _line(bins: LogBins) -> _Line:
-    x = np.log(bins.centers)
-    slope, model = 0.0, bins.counts
-    for _ in range(4):
-        # a bin's mean of |λ|^s is not its value at the center, and weights must not follow the noise: use the line
-        half = np.maximum(np.abs(slope * bins.widths / 2), 1e-9)
-        bend = np.log(np.sinh(half) / half)
-        sampling = bins.stderr**2 / (bins.counts * model)
-        y = np.log(bins.counts / bins.widths) - bend + sampling / 2  # the mean of a logarithm is below that of the mean
-        weights = 1.0 / (sampling + 1.0 / model)
-        center, height = np.average(x, weights=weights), np.average(y, weights=weights)
-        moment = float(np.sum(weights * (x - center) ** 2))
-        slope = float(np.sum(weights * (x - center) * y)) / moment
-        model = np.exp(height + slope * (x - center) + bend) * bins.widths
-    residuals = y - height - slope * (x - center)
-    return _Line(slope, float(height - slope * center), moment, x, residuals, weights)
+    """Return the line of the largest quasi-likelihood: counts like Poisson's, with the dispersion that probes add.
+
+    Unlike least squares on logarithms it has no bias from the noise of small counts, and Newton's method on it cannot
+    run away: the likelihood is nearly concave, and steps that reduce it are halved.
+    """
+    x, h, counts = np.log(bins.centers), bins.widths, bins.counts
+    shares = counts / (counts + bins.stderr**2)  # how much a count weighs beside one without sampling error
+    center = float(np.average(x, weights=shares * counts))
+    parameters = np.array([np.log(np.sum(shares * counts) / np.sum(shares * h)), 0.0])
+
+    def model(parameters: Floats) -> tuple[Floats, float]:
+        expected = h * np.exp(parameters[0] + parameters[1] * (x - center) + _bin_mean(parameters[1], h)[0])
+        return expected, float(np.sum(shares * (counts * np.log(expected) - expected)))
+
+    expected, likelihood = model(parameters)
+    for _ in range(_NEWTON_STEPS):
+        slopes = np.vstack([np.ones(x.size), x - center + _bin_mean(parameters[1], h)[1]])
+        information = (slopes * (shares * expected)) @ slopes.T
+        step = np.linalg.solve(information, slopes @ (shares * (counts - expected)))
+        step *= min(1.0, 1.0 / float(np.max(np.abs(slopes.T @ step))))  # no count changes by more than a factor e
+        while np.any(np.abs(step) > _CONVERGED) and not model(parameters + step)[1] > likelihood:
+            step = step / 2
+        parameters = parameters + step
+        expected, likelihood = model(parameters)
+        if np.all(np.abs(step) <= _CONVERGED):
+            break
+    slope = float(parameters[1])
+    determinant = information[0, 0] * information[1, 1] - information[0, 1] ** 2
+    return _Line(
+        slope=slope,
+        intercept=float(parameters[0]) - slope * center,
+        information=float(determinant / information[0, 0]),
+        x=x,
+        residuals=np.log(counts / expected),
+        weights=shares * expected,
+        scatter=float(np.sum(shares * (counts - expected) ** 2 / expected)),
+    )
+
+
+def _bin_mean(slope: float, widths: Floats) -> tuple[Floats, Floats]:
+    """Return the logarithm of a bin's mean of |λ|^slope over the value at its center, and its derivative by slope."""
+    half = np.maximum(np.abs(slope * widths / 2), 1e-4)
+    mean = half + np.log1p(-np.exp(-2 * half)) - np.log(2 * half)
+    return mean, np.sign(slope) * widths / 2 * (1 / np.tanh(half) - 1 / half)
 
 
 def _straight_window(bins: LogBins, *, tail: bool) -> tuple[int, int]:

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from specdens._analysis.log_bins import LogBins, Part, log_bins
 from specdens._analysis.outliers import measure_of
-from specdens._analysis.power_law import LogBins, Part, Per, PowerLaw, fit_power_law, log_bins
+from specdens._analysis.power_law import Per, PowerLaw, fit_power_law
 from specdens._density.density import Density
 from specdens._measure.base import Measure
 from specdens._plotting.axes import new_axes
