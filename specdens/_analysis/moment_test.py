@@ -82,7 +82,8 @@ def _smallest(x: Floats, masses: Floats, law_of: Callable[[float, float], Law], 
     for _ in range(_STEPS):
         h = 1e-6 * np.eye(2)
         slopes = np.column_stack([(deviations(parameters + step) - deviations(parameters - step)) / 2e-6 for step in h])
-        move, _, rank, _ = np.linalg.lstsq(slopes, -z, rcond=1e-6)
+        move, _, found, _ = np.linalg.lstsq(slopes, -z, rcond=1e-6)
+        rank = int(found)
         move *= min(1.0, 0.5 / float(np.max(np.abs(move), initial=1e-300)))
         before = float(z @ z)
         while np.max(np.abs(move)) > _SMALL:
@@ -96,7 +97,7 @@ def _smallest(x: Floats, masses: Floats, law_of: Callable[[float, float], Law], 
             move = move / 2
         if not float(z @ z) < before * (1 - 1e-6):
             break
-    return float(z @ z), int(rank)
+    return float(z @ z), rank
 
 
 def _means(law: Law, x: Floats, masses: Floats, degree: int) -> Floats:

@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from specdens._analysis.distance import distribution_of
+from specdens._analysis.moment_test import LEVEL, MomentTest, moment_test
 from specdens._analysis.outliers import measure_of, outliers
 from specdens._analysis.random_matrix_laws import Law, MarchenkoPastur, Semicircle
 from specdens._density.density import Density
@@ -45,6 +46,10 @@ class LawFit(Generic[LawType]):
         The part of the axis that was compared.
     num_outliers : int
         How many positions outside it were left out.
+    p_value : float
+        The probability of moments as far from the law's if the spectrum follows it: a χ² test of the first ten moments.
+    power : float
+        The probability that this test finds out a flat spectrum, with this dimension and these probes.
     measure : Measure
         What was compared.
     """
@@ -56,12 +61,14 @@ class LawFit(Generic[LawType]):
     limit: float
     bulk: Interval
     num_outliers: int
+    p_value: float
+    power: float
     measure: Measure = field(compare=False)
 
     @property
     def follows(self) -> bool:
-        """Whether the distance is within what sampling and quadrature explain."""
-        return self.distance <= self.limit
+        """Whether the p-value is above 1 % and the distance within what sampling and quadrature explain."""
+        return self.p_value > LEVEL and self.distance <= self.limit
 
     def plot(self, ax: Any = None, *, x: Literal["linear", "symlog"] = "linear", log_y: bool = False) -> Any:
         """Draw the density of the measure, and the law over it.
@@ -93,12 +100,17 @@ class LawFit(Generic[LawType]):
         return (
             f"{verdict} {self.law}{without}\n"
             f"  W1 / width    {self.distance:.2g}; sampling and quadrature explain up to {self.limit:.2g} "
-            f"({self.sampling:.2g} expected from sampling)"
+            f"({self.sampling:.2g} expected from sampling)\n"
+            f"  moments       p = {self.p_value:.2g}; a flat spectrum would be found out in "
+            f"{100 * self.power:.3g} % of runs"
         )
 
 
 def fit_semicircle(measure: Measure | Density, *, exclude_outliers: bool = True) -> LawFit[Semicircle]:
     """Fit Wigner's semicircle by mean and variance, and say whether the spectrum follows it.
+
+    It does not follow if a χ² test of its first ten moments has a p-value below 1 %, or if its distance to the law is
+    larger than sampling and quadrature explain.
 
     Parameters
     ----------
@@ -133,7 +145,8 @@ def fit_marchenko_pastur(
 ) -> LawFit[MarchenkoPastur]:
     """Fit the law of Marchenko and Pastur by mean and variance, and say whether the spectrum follows it.
 
-    The mean of the law is σ² and its variance γσ⁴. Zeros are part of it for γ > 1.
+    The mean of the law is σ² and its variance γσ⁴. Zeros are part of it for γ > 1. The test is that of
+    `fit_semicircle`.
 
     Parameters
     ----------
@@ -184,7 +197,9 @@ def _fit(measure: Measure | Density, exclude: bool, law_of: Callable[[float, flo
     bulk = found.bulk if exclude else Interval(float(np.min(everything)), float(np.max(everything)))
     room = 1e-9 * max(abs(bulk.lo), abs(bulk.hi))
     bulk = Interval(bulk.lo - room, bulk.hi + room)
-    mean, variance = _moments(measure, bulk)
+    x, mass = _masses(measure, bulk)
+    mean = float(np.average(x, weights=mass))
+    variance = float(np.average((x - mean) ** 2, weights=mass))
     if not variance > 0:
         raise ValueError(f"`measure` must have a bulk of positive width; got a single eigenvalue at {mean:.6g}")
     law = law_of(mean, variance)
@@ -202,6 +217,7 @@ def _fit(measure: Measure | Density, exclude: bool, law_of: Callable[[float, flo
         limit=float(np.quantile(trials, _QUANTILE)) + quadrature + rounding,
         bulk=bulk,
         num_outliers=num_outliers,
+        **_moment_test(measure, bulk, law_of)._asdict(),
         measure=measure,
     )
 
@@ -210,13 +226,21 @@ def _exact(measure: Measure) -> bool:
     return all(rule.exact for rule in measure.rules)
 
 
-def _moments(measure: Measure, bulk: Interval) -> tuple[float, float]:
-    """Return mean and variance within an interval: of the nodes, which Gauss' rule makes exact."""
+def _moment_test(measure: Measure, bulk: Interval, law_of: Callable[[float, float], Law]) -> MomentTest:
+    x, mass = _masses(measure, bulk)
+    share = float(np.sum(mass))
+    return moment_test(
+        x, mass / share, law_of, variance=measure.sampling_variance / share, dimension=share * measure.dimension,
+        degree=2 * min((rule.nodes.size for rule in measure.smooth_rules), default=measure.dimension) - 1,
+    )  # fmt: skip
+
+
+def _masses(measure: Measure, bulk: Interval) -> tuple[Floats, Floats]:
+    """Return nodes within an interval and their masses: Gauss' rule makes their moments exact."""
     x = np.concatenate([measure.known_atoms.positions, *(rule.nodes for rule in measure.rules)])
     mass = np.concatenate([measure.known_atoms.masses, *(measure.probe_mass * rule.weights for rule in measure.rules)])
-    mass = np.where((x >= bulk.lo) & (x <= bulk.hi), mass, 0.0)
-    mean = float(np.average(x, weights=mass))
-    return mean, float(np.average((x - mean) ** 2, weights=mass))
+    inside = (x >= bulk.lo) & (x <= bulk.hi)
+    return x[inside], mass[inside]
 
 
 def _restricted(measure: Measure, bulk: Interval) -> Cdf:

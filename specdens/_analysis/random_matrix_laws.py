@@ -42,6 +42,16 @@ class Semicircle:
         """The interval [c − R, c + R]."""
         return Interval(self.center - self.radius, self.center + self.radius)
 
+    @property
+    def bulk(self) -> Interval:
+        """The support."""
+        return self.support
+
+    @property
+    def atom(self) -> float:
+        """The mass at a point: none."""
+        return 0.0
+
     def density(self, x: ArrayLike) -> Floats:
         """Return the density at x.
 
