@@ -14,17 +14,18 @@ def outliers(measure: Measure | Density, *, separation: float = 1.25, max_share:
     Nodes that cannot be told apart (their intervals θ ± residual overlap) are merged, over ghosts and probes alike.
     What stays unresolved is the bulk; what has converged stands alone. The bulk ends, on either side, at the innermost
     gap that is wider than `separation` times the span of the 10 eigenvalues and of the 6 nodes next to it on its inner
-    side, with at most the share `max_share` of all eigenvalues beyond it. Next to an eigenvalue of multiplicity above
-    30, such as a null space, it is the 10 eigenvalues beyond the gap that count; if there are fewer than 20 of them,
-    all are outliers.
+    side, with at most the share `max_share` of all eigenvalues beyond it. In a tail that ends slowly, such as that of a
+    Gaussian, wide gaps are common, and a gap must be up to four times as wide to be as rare. Next to an eigenvalue of
+    multiplicity above 30, such as a null space, it is the 10 eigenvalues beyond the gap that count; if there are fewer
+    than 20 of them, all are outliers.
 
     Parameters
     ----------
     measure : Measure or Density
         What to read: a measure, or a density, whose measure and deflated eigenpairs are used.
     separation : float, default 1.25
-        How many such spans a gap must have; larger values demand clearer outliers. At the edge of a random matrix the
-        first two eigenvalues are about a fifth of one span apart.
+        How many such spans a gap must have at an edge as sharp as that of a random matrix, where the first two
+        eigenvalues are about a fifth of one span apart; larger values demand clearer outliers.
     max_share : float, default 0.05
         Outliers are few: the largest share of all eigenvalues that may lie beyond either edge.
 

@@ -9,15 +9,13 @@ import numpy as np
 
 from specdens._distributions.cdf import Floats
 from specdens._distributions.interval import Interval
+from specdens._measure.edge_shape import NEIGHBOURS, edge_index, surprising_gap
 from specdens._measure.estimate import Estimate
 
 if TYPE_CHECKING:
     from specdens._measure.base import Measure
 
-NEIGHBOURS = 10
-"""A gap is wide if it exceeds `separation` times the span of so many eigenvalues next to it on its inner side,"""
-
-_NODES = 6  # and that of so many nodes: what a run cannot resolve is no gap
+_NODES = 6  # a gap is compared with the span of so many nodes too: what a run cannot resolve is no gap
 _AT_MOST = 3.0  # eigenvalues that a node counts for
 _HEAVY = 30.0  # eigenvalues at one place; a single one looks like as many to one probe in 10⁷
 _ROUNDING = 1e3  # units of rounding: Ritz values of one eigenvalue differ by less
@@ -208,15 +206,26 @@ def _first_outlier(points: _Points, num_probes: int, separation: float, max_shar
     heavy = (groups.number > _HEAVY) & (groups.hi - groups.lo <= 2 * groups.bound)
     for i in np.flatnonzero(beyond <= max_share * total):
         gap = groups.lo[i] - groups.bound[i] - groups.hi[i - 1]  # i > 0: more than max_share lies beyond the first
+        spans = separation
         if not heavy[i - 1]:
             span = _span(points, groups.hi[i - 1], num_probes, upward=False)
+            if gap > separation * span:
+                num_beyond = int(groups.lo.size - i)
+                index = _edge_index(points, groups.hi[i - 1], num_beyond, num_probes)
+                spans = surprising_gap(separation, index, num_beyond)
         elif beyond[i] > 2 * NEIGHBOURS:
             span = _span(points, groups.lo[i], num_probes, upward=True)
         else:
             span = 0.0
-        if gap > separation * span:
+        if gap > spans * span:
             return int(i)
     return int(groups.lo.size)
+
+
+def _edge_index(points: _Points, edge: float, num_beyond: int, num_probes: int) -> float:
+    """Return how sharply the bulk below an edge ends."""
+    inside = points.x <= edge
+    return edge_index(edge - points.x[inside][::-1], points.number[inside][::-1], num_beyond, num_probes)
 
 
 def _span(points: _Points, edge: float, num_probes: int, *, upward: bool) -> float:
