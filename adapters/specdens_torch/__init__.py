@@ -16,6 +16,8 @@ from specdens_torch._operators.curvature_operator import CurvatureOperator
 from specdens_torch._operators.dual import Dual
 from specdens_torch._operators.named_densities import Densities
 from specdens_torch._operators.off_diagonal import OffDiagonal
+from specdens_torch._weights.densities import WeightDensities, weight_densities
+from specdens_torch._weights.spectrum import WeightSpectrum
 
 __all__ = [
     "ClassSpectrum",
@@ -27,6 +29,9 @@ __all__ = [
     "Heterogeneity",
     "MinibatchEigenvalues",
     "OffDiagonal",
+    "WeightDensities",
+    "WeightSpectrum",
     "heterogeneity",
     "shard",
+    "weight_densities",
 ]

@@ -284,7 +284,9 @@ def _straight_window(bins: LogBins, *, tail: bool) -> tuple[int, int]:
 def _is_straight(bins: LogBins) -> bool:
     """Return whether no bin lies off the line, and the whole is not bent."""
     line = _line(bins)
-    if np.any(np.abs(line.residuals) > np.maximum(_STRAIGHT, _SIGMAS / np.sqrt(line.weights))):
+    # of a bin that should hold half an eigenvalue and holds five the logarithm says 2 standard errors, the deviance 4
+    deviance = 2 * line.weights * ((line.residuals - 1) * np.exp(line.residuals) + 1)
+    if np.any((np.abs(line.residuals) > _STRAIGHT) & (deviance > _SIGMAS**2)):
         return False
     # the parabola that is orthogonal to all lines, and how much of it the residuals hold
     basis = np.vander(line.x - np.mean(line.x), 2)

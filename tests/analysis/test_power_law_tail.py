@@ -39,3 +39,11 @@ def test_a_tail_with_a_range_is_refused():
     measure = sd.SpectralMeasure.from_eigenvalues(heavy_tail(500, 2.0, 1.0))
     with pytest.raises(ValueError, match=r"`tail` must come without a `range`, which it chooses; got \(1.0, 2.0\)"):
         analysis.fit_power_law(measure, range=(1.0, 2.0), tail=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_group_of_outliers_is_no_tail(seed):
+    # a line through bulk and outliers foretells half an eigenvalue where there are six
+    values = np.concatenate([random_bulk(122, seed), 30.0 + np.arange(6)])
+    with pytest.raises(ValueError, match="no range of half a decade at the end follows a power law"):
+        analysis.fit_power_law(sd.SpectralMeasure.from_eigenvalues(values), tail=True)

@@ -1,0 +1,1 @@
+"""Spectra of the weight matrices of a model."""
