@@ -26,6 +26,7 @@ from specdens._operators.wrappers import Wrapper
 from specdens._typing import Array, LinearOperator
 from specdens._validate import as_choice, as_count, as_positive
 from specdens._vectors.base import Terms, Vectors
+from specdens._vectors.distributed import DistributedVectors
 from specdens._vectors.factory import vectors_like
 from specdens._vectors.memory import available_bytes
 from specdens._vectors.probes import probe_block, probe_rng
@@ -34,6 +35,7 @@ __all__ = [
     "Array",
     "Atoms",
     "CheaperForm",
+    "DistributedVectors",
     "EigenPairs",
     "LinearOperator",
     "Operator",

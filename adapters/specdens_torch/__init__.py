@@ -16,6 +16,7 @@ from specdens_torch._operators.curvature_operator import CurvatureOperator
 from specdens_torch._operators.dual import Dual
 from specdens_torch._operators.named_densities import Densities
 from specdens_torch._operators.off_diagonal import OffDiagonal
+from specdens_torch._sharding.shard_parameters import shard_parameters
 from specdens_torch._weights.densities import WeightDensities, weight_densities
 from specdens_torch._weights.spectrum import WeightSpectrum
 
@@ -33,5 +34,6 @@ __all__ = [
     "WeightSpectrum",
     "heterogeneity",
     "shard",
+    "shard_parameters",
     "weight_densities",
 ]

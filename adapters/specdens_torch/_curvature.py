@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Literal
 
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from specdens.adapters import as_choice
 from specdens_torch._autodiff.engine import Engine
 from specdens_torch._autodiff.jvp_route import ROUTES
+from specdens_torch._autodiff.model_function import Forward
 from specdens_torch._autodiff.settled_loss import settled_loss
 from specdens_torch._class_analysis import ClassAnalysis
 from specdens_torch._data.batches import Batches
@@ -17,7 +19,9 @@ from specdens_torch._data.memory import check_cache, format_bytes
 from specdens_torch._loss.convert import as_loss
 from specdens_torch._parameter_blocks import ParameterBlocks
 from specdens_torch._parameters import select, subset_of
-from specdens_torch._ranks import as_ranks, check_parameters, check_sampler
+from specdens_torch._ranks import as_ranks, check_parameters, check_sampler, sharing_rows
+from specdens_torch._sharding.forward import ShardedForward, gathered_within
+from specdens_torch._sharding.parts import check_sharding, sharded_subset
 from specdens_torch._spectral_densities import SpectralDensities
 
 
@@ -73,6 +77,13 @@ class Curvature(SpectralDensities, ParameterBlocks, ClassAnalysis):
         initialised (as under ``torchrun``), False for this process alone. `data` is then the part of this rank; parts
         may differ in size and may be empty. All ranks make the same calls and get the same results.
 
+    shard_vectors
+        Whether R ranks share the rows of vectors, so that each holds p / R of the p entries: by default where the
+        model has DTensors, as `shard_parameters` makes them. Nothing of length p then exists on any rank: parameters
+        and vectors are gathered, and gradients summed, layer by layer. With True and a model that every rank has as a
+        whole, only the vectors are shared. Graphs of batches are not kept, and the model must call its layers in the
+        same order whatever the data.
+
     Notes
     -----
     With a process group every product ends in one all-reduce of a vector, whatever the number of batches; class
@@ -113,6 +124,7 @@ class Curvature(SpectralDensities, ParameterBlocks, ClassAnalysis):
         check: bool = True,
         jvp_route: Literal["forward", "double backward"] | None = None,
         group: Any = None,
+        shard_vectors: bool | None = None,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"`model` must be a torch.nn.Module; got {type(model).__name__}")
@@ -121,6 +133,8 @@ class Curvature(SpectralDensities, ParameterBlocks, ClassAnalysis):
         ranks = as_ranks(group)
         selected = ranks.alike(lambda: select(model, params))
         check_parameters(ranks, selected)
+        sharded = ranks.alike(lambda: check_sharding(model, selected, ranks, shard_vectors))
+        ranks = sharing_rows(ranks) if sharded else ranks
 
         def read() -> tuple[Any, Any, Batches]:
             check_sampler(data, ranks)
@@ -134,14 +148,22 @@ class Curvature(SpectralDensities, ParameterBlocks, ClassAnalysis):
 
         output_loss, budget, batches = ranks.alike(read)
         batches.share_first(ranks.gather)
-        function, output_loss = ranks.alike(
-            lambda: settled_loss(model, output_loss, batches, forward, selected, check=check)
-        )
+        if sharded:
+            batches.pad(max(ranks.gather(len(batches))))
+            budget = 0
+
+        def function_of(forward: Callable[[nn.Module, Any], Any]) -> Forward:
+            return ShardedForward(model, forward, selected, ranks) if sharded else Forward(model, forward, selected)
+
+        with gathered_within(model, ranks) if sharded else nullcontext():
+            function, output_loss = ranks.alike_in_passes(
+                lambda: settled_loss(model, output_loss, batches, forward, function_of, check=check)
+            )
         self._engine = Engine(
             function, output_loss, batches, budget=budget, check=check, ranks=ranks,
             route=None if jvp_route is None else as_choice("jvp_route", jvp_route, ROUTES),
         )  # fmt: skip
-        self._subset = subset_of(selected)
+        self._subset = sharded_subset(selected, ranks) if sharded else subset_of(selected)
 
     @property
     def loss(self) -> float:

@@ -22,6 +22,10 @@ class Subset:
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[Any, ...]
+    whole_shapes: tuple[tuple[int, ...], ...] | None = None
+    """Where ranks share the rows of parameters: the shapes of whole ones. Those in `shapes` are of this rank's rows."""
+    first_rows: tuple[int, ...] = ()
+    """The first of this rank's rows of every parameter."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -30,6 +34,22 @@ class Subset:
     @property
     def num_entries(self) -> int:
         return sum(self.sizes)
+
+    @property
+    def num_whole(self) -> int:
+        """The number of entries on all ranks."""
+        return sum(int(torch.Size(shape).numel()) for shape in self.whole_shapes or self.shapes)
+
+    @property
+    def ranges(self) -> list[range]:
+        """Which entries of the whole flat vector this rank has."""
+        found, start = [], 0
+        firsts = self.first_rows or (0,) * len(self.shapes)
+        for size, first, whole in zip(self.sizes, firsts, self.whole_shapes or self.shapes, strict=True):
+            begin = start + first * int(torch.Size(whole[1:]).numel())
+            found.append(range(begin, begin + size))
+            start += int(torch.Size(whole).numel())
+        return [each for each in found if len(each)]
 
     def views(self, x: Tensor) -> list[Tensor]:
         """Return the parts of a flat vector in the shapes of the parameters, without a copy."""
@@ -73,6 +93,8 @@ class Subset:
             tuple(self.names[k] for k in chosen),
             tuple(self.shapes[k] for k in chosen),
             tuple(self.dtypes[k] for k in chosen),
+            None if self.whole_shapes is None else tuple(self.whole_shapes[k] for k in chosen),
+            tuple(self.first_rows[k] for k in chosen) if self.first_rows else (),
         )
 
 

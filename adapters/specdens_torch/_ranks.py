@@ -52,6 +52,27 @@ class Ranks:
         """Return whether a text is the same on every rank."""
         return len(set(self.gather(text))) == 1
 
+    # -- passes over the data, which differ where parameters are shared by their rows --------------------------------
+
+    shares_rows = False
+    """Whether every rank holds some rows of the parameters, so that passes over the data are full of messages."""
+
+    def add_product_(self, x: Tensor) -> Tensor:
+        """Replace a product over the data of this rank by that over all data, and return it."""
+        return self.add_(x)
+
+    def alike_in_passes(self, work: Callable[[], T]) -> T:
+        """Return work(), which evaluates the model, and raise on every rank if it raises on one."""
+        return self.alike(work)
+
+    def gather_rows(self, rows: Tensor, num_rows: int) -> Tensor:
+        """Return a tensor of so many rows, of which every rank has some, in the order of the ranks."""
+        return rows
+
+    def sum_rows(self, x: Tensor) -> Tensor:
+        """Return the rows of this rank of the sum of a tensor over the ranks."""
+        return x
+
 
 class GroupRanks(Ranks):
     """The ranks of a process group of torch.distributed.
@@ -66,13 +87,31 @@ class GroupRanks(Ranks):
         self.group = group
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self.num_reduced: list[int] = []
-        """The number of entries of every all-reduce so far."""
+        """The number of entries of every all-reduce and reduce-scatter so far."""
+        self.num_gathered: list[int] = []
+        """The number of entries of every all-gather so far."""
 
     def add_(self, x: Tensor) -> Tensor:
         self.num_reduced.append(x.numel())
         whole = x.contiguous()  # a column of a block is not
         self._call(lambda: dist.all_reduce(whole, group=self.group))
         return x if whole is x else x.copy_(whole)
+
+    def gather_rows(self, rows: Tensor, num_rows: int) -> Tensor:
+        size = -(-num_rows // self.size)
+        mine = rows.contiguous() if len(rows) == size else _padded(rows, size)
+        out = rows.new_empty((size * self.size, *rows.shape[1:]))
+        self.num_gathered.append(num_rows * mine[:1].numel())
+        self._call(lambda: _all_gather(out, mine, group=self.group))
+        return out[:num_rows]
+
+    def sum_rows(self, x: Tensor) -> Tensor:
+        size = -(-len(x) // self.size)
+        whole = x.contiguous() if len(x) == size * self.size else _padded(x, size * self.size)
+        out = x.new_empty((size, *x.shape[1:]))
+        self.num_reduced.append(x.numel())
+        self._call(lambda: _reduce_scatter(out, whole, group=self.group))
+        return out[: max(0, min(size, len(x) - size * self.rank))]
 
     def total(self, x: Any, like: Tensor) -> Any:
         mine = torch.zeros_like(like) if x is None else torch.as_tensor(x, dtype=like.dtype, device=like.device)
@@ -112,6 +151,46 @@ class GroupRanks(Ranks):
             ) from error
 
 
+def _padded(rows: Tensor, size: int) -> Tensor:
+    out = rows.new_zeros((size, *rows.shape[1:]))
+    out[: len(rows)] = rows
+    return out
+
+
+# Torch has renamed them; the old names warn.
+_all_gather: Any = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
+_reduce_scatter: Any = getattr(dist, "reduce_scatter_single", None) or getattr(dist, "reduce_scatter_tensor", None)
+
+
+class _SharedRows:
+    """Ranks that hold some rows of every parameter. Gradients are summed layer by layer, within the passes.
+
+    A rank that raises within a pass cannot tell the others, which wait for its part of a layer: they end when its
+    process does.
+    """
+
+    shares_rows = True
+
+    def add_product_(self, x: Tensor) -> Tensor:
+        return x
+
+    def alike_in_passes(self, work: Callable[[], T]) -> T:
+        return work()
+
+
+class OneRowSharingRank(_SharedRows, Ranks):
+    """One process alone, which has all rows."""
+
+
+class RowSharingRanks(_SharedRows, GroupRanks):
+    """The ranks of a process group, each with some rows of every parameter."""
+
+
+def sharing_rows(ranks: Ranks) -> Ranks:
+    """Return ranks that share the rows of parameters too."""
+    return RowSharingRanks(ranks.group) if isinstance(ranks, GroupRanks) else OneRowSharingRank()
+
+
 def as_ranks(group: Any) -> Ranks:
     """Return the ranks of a process group: None for the default one where there is one, False for this process alone.
 
@@ -134,7 +213,8 @@ def check_parameters(ranks: Ranks, selected: Mapping[str, Tensor]) -> None:
     if ranks.size == 1:
         return
     described = {name: (tuple(p.shape), str(p.dtype).removeprefix("torch.")) for name, p in selected.items()}
-    sums = {name: _summary(p) for name, p in selected.items()}
+    # of a parameter of which each rank has some rows, values are not compared
+    sums = {name: (0.0, 0.0) if hasattr(p, "placements") else _summary(p) for name, p in selected.items()}
     first, values, *_ = (found := ranks.gather((described, sums)))[0]
     for rank, (other, other_values) in enumerate(found):
         where = f"on rank {rank} of {ranks.size}"

@@ -105,12 +105,12 @@ class Operator(ABC):
     @property
     def dimension(self) -> int:
         """The number of eigenvalues in all, the known ones included."""
-        return self.shape[0]
+        return self.vectors.whole_length(self.shape[0])
 
     @property
     def bulk_dimension(self) -> int:
         """The dimension of the subspace in which the spectrum is not known."""
-        return self.shape[0]
+        return self.vectors.whole_length(self.shape[0])
 
     @property
     def known_atoms(self) -> Atoms:

@@ -95,17 +95,9 @@ class RowDistributed(Products):
         xp: Any = importlib.import_module("array_api_compat.numpy") if like is None else aac.array_namespace(like)
         device = None if like is None else aac.device(like)
         local = vectors_like(xp.empty((0,), dtype=getattr(xp, name), device=device))
-        vectors = DistributedVectors(local, reduce, offset=rows.start, length=length)
+        vectors = DistributedVectors(local, reduce, rows=[rows], length=length, is_first=rows.start == 0)
         _check_rows(vectors, rows, length)
         super().__init__(len(rows), vectors, product, blocks=blocks)
-
-    @property
-    def dimension(self) -> int:
-        return self.vectors.whole_length(self.shape[0])
-
-    @property
-    def bulk_dimension(self) -> int:
-        return self.dimension
 
     def __repr__(self) -> str:
         return f"RowDistributed(n={self.shape[0]} of {self.dimension}, dtype={self.vectors.name}, device={self.device})"

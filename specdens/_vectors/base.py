@@ -7,7 +7,7 @@ Reductions accumulate in float64, chunk by chunk (`float64_dots`): no float64 co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Self
 
@@ -81,15 +81,20 @@ class Vectors:
 
     # -- vectors of several processes that compute together override these -----------------------------------------
 
-    offset = 0
-    """The number of the first row that this process has."""
-
     is_first = True
     """Whether this process is the one that reports progress and writes checkpoints."""
 
     def whole_length(self, n: int) -> int:
         """Return the number of rows in all, where this process has n of them."""
         return n
+
+    def row_ranges(self, n: int) -> Sequence[range]:
+        """Return which rows this process has, where these are n, in increasing order."""
+        return (range(n),)
+
+    def all_true(self, condition: bool) -> bool:
+        """Return whether a condition holds on all processes that hold rows of the same vectors."""
+        return condition
 
     def largest(self, x: Array) -> Array:
         """Return the largest magnitude of an entry. Over several processes: the sum of their maxima, an upper bound."""

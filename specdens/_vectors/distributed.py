@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from specdens._typing import Array
@@ -21,19 +22,30 @@ class DistributedVectors(Vectors):
     reduce : callable
         From an array of float64 or complex128 numbers to its sum over all processes, the same on each of them. It is
         called in the same order everywhere.
-    offset : int
-        The number of the first local row.
+    rows : sequence of range
+        The local rows among all, in increasing order.
     length : int
         The number of rows in all.
+    is_first : bool
+        Whether this is the one process that reports progress.
     """
 
-    def __init__(self, local: Vectors, reduce: Callable[[Array], Array], *, offset: int, length: int) -> None:
+    def __init__(
+        self, local: Vectors, reduce: Callable[[Array], Array], *, rows: Sequence[range], length: int, is_first: bool
+    ) -> None:
         self.__dict__.update(local.__dict__)
-        self.local, self.reduce, self.offset, self.length = local, reduce, offset, length
-        self.is_first = offset == 0
+        self.local, self.reduce, self.rows, self.length = local, reduce, tuple(rows), length
+        self.is_first = is_first
 
     def whole_length(self, n: int) -> int:
         return self.length
+
+    def row_ranges(self, n: int) -> Sequence[range]:
+        return self.rows
+
+    def all_true(self, condition: bool) -> bool:
+        failed = self._summed(self.from_host(np.array(0.0 if condition else 1.0), self.wide))
+        return float(np.real(self.to_host(failed))) == 0.0
 
     def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
         return self.local.from_host(values, dtype)

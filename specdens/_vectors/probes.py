@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,17 +43,29 @@ def probe_block(vectors: Vectors, n: int, indices: Sequence[int], seed: int, *, 
     are drawn alone.
     """
     as_choice("probes", kind, KINDS)
-    block, first, length = vectors.zeros((n, len(indices))), vectors.offset, vectors.whole_length(n)
+    block, length = vectors.zeros((n, len(indices))), vectors.whole_length(n)
     for column, index in enumerate(indices):
-        for chunk in range(first // PROBE_CHUNK, -(-(first + n) // PROBE_CHUNK)):
-            start = chunk * PROBE_CHUNK
-            size = min(PROBE_CHUNK, length - start)
-            entries = draw_chunk(kind, probe_rng(seed, index, chunk), size, is_complex=vectors.is_complex)
-            entries = entries[max(0, first - start) : first + n - start]
-            row = max(0, start - first)
-            rows = slice(row, row + len(entries))
-            block = vectors.assign(block, (rows, column), vectors.from_host(entries))
+        begin, drawn, entries = 0, -1, np.empty(0)
+        for chunk, start, stop in _pieces(vectors.row_ranges(n)):
+            if chunk != drawn:  # several pieces may lie in one chunk
+                size = min(PROBE_CHUNK, length - chunk * PROBE_CHUNK)
+                entries = draw_chunk(kind, probe_rng(seed, index, chunk), size, is_complex=vectors.is_complex)
+                drawn = chunk
+            rows = slice(begin, begin + stop - start)
+            block = vectors.assign(block, (rows, column), vectors.from_host(entries[start:stop]))
+            begin = rows.stop
     return block
+
+
+def _pieces(ranges: Sequence[range]) -> Iterator[tuple[int, int, int]]:
+    """Yield ranges of rows cut at the ends of chunks: the chunk, and start and stop within it."""
+    for rows in ranges:
+        start = rows.start
+        while start < rows.stop:
+            chunk = start // PROBE_CHUNK
+            stop = min(rows.stop, (chunk + 1) * PROBE_CHUNK)
+            yield chunk, start - chunk * PROBE_CHUNK, stop - chunk * PROBE_CHUNK
+            start = stop
 
 
 def gaussian_probe_block(vectors: Vectors, n: int, indices: Sequence[int], seed: int) -> Array:

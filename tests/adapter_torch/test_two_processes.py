@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +12,7 @@ import specdens_torch as sdt
 import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, TensorDataset
+from torch_processes import run_ranks
 
 import specdens as sd
 
@@ -24,50 +23,20 @@ pytestmark = [
 SCRIPT = Path(__file__).parents[1] / "helpers" / "torch_ranks.py"
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
-
-def run(arguments, *, size: int = 2) -> list[tuple[int, str, str]]:
-    """Run a command on every rank, and return exit code, output and errors of each."""
-    common = {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
-        "WORLD_SIZE": str(size),
-        "OMP_NUM_THREADS": "1",
-    }
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, *map(str, arguments)],
-            env={**os.environ, **common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(size)
-    ]  # fmt: skip
-    try:
-        ended = [rank.communicate(timeout=300) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    return [(rank.returncode, *texts) for rank, texts in zip(ranks, ended, strict=True)]
-
-
 @pytest.mark.parametrize("case", ["products", "payload", "densities", "disagreement"])
 def test_two_processes_agree_with_one(case, tmp_path):
-    for code, out, err in run([SCRIPT, case, tmp_path]):
+    for code, out, err in run_ranks([SCRIPT, case, tmp_path]):
         assert code == 0, err[-3000:]
         assert "agrees" in out
 
 
 def test_a_rank_that_dies_ends_the_other_and_the_checkpoint_goes_on(tmp_path):
-    (code, out, err), (died, _, _) = run([SCRIPT, "death", tmp_path])
+    (code, out, err), (died, _, _) = run_ranks([SCRIPT, "death", tmp_path])
     assert code == 0, err[-3000:]
     assert "rank 0 was told" in out
     assert died == 7
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".npz"] == ["run.npz"]
-    for code, _, err in run([SCRIPT, "resume", tmp_path]):
+    for code, _, err in run_ranks([SCRIPT, "resume", tmp_path]):
         assert code == 0, err[-3000:]
 
 

@@ -168,7 +168,7 @@ def assert_same(x: torch.Tensor) -> None:
 
 
 if __name__ == "__main__":
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=180))
     globals()[sys.argv[1]]()
     print("agrees", flush=True)
     dist.destroy_process_group()

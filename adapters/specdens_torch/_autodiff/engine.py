@@ -77,7 +77,9 @@ class Engine:
         self.ranks = Ranks() if ranks is None else ranks
         self._lock = threading.RLock()
         self._several = len(batches) > 1 or self.ranks.size > 1
-        if self.ranks.size > 1 and route is None:
+        if forward.is_sharded and route not in (None, DOUBLE_BACKWARD):
+            raise ValueError('`jvp_route` must be "double backward" where ranks share the rows of parameters')
+        if (self.ranks.size > 1 or forward.is_sharded) and route is None:
             route = DOUBLE_BACKWARD
         self.route = self.block_route = route  # the latter for several columns on a graph that is not kept
         if isinstance(loss, PlainLoss | ModelLoss):
@@ -85,7 +87,7 @@ class Engine:
         if isinstance(loss, CrossEntropy):
             loss.find_axis = self._find_class_axis
         self._check = check
-        self.ranks.alike(self._check_model)
+        self.ranks.alike_in_passes(self._check_model)
         self.cache = GraphCache(batches, self._make_graph, budget=budget)
         self._prepare()
 
@@ -105,7 +107,7 @@ class Engine:
         self.cache.clear()
         self._means: ClassMeans | None = None
         self.divisor = self._divisor()
-        self.loss_is_linear = is_linear(self.ranks.alike(self._plan).state)
+        self.loss_is_linear = is_linear(self.ranks.alike_in_passes(self._plan).state)
         self.keeps_all_graphs = self.ranks.all(self.cache.keeps_all)
 
     def _plan(self) -> Graph:
@@ -125,6 +127,8 @@ class Engine:
 
     def for_batch(self, batch: Batch) -> Engine:
         """Return an engine with one batch as its data, and the divisor of that batch."""
+        if self.forward.is_sharded:
+            raise ValueError("batches have no products of their own where ranks share the rows of parameters")
         other = copy.copy(self)
         other.batches = self.batches.only(batch)
         other.ranks, other._several = Ranks(), False
@@ -134,10 +138,15 @@ class Engine:
         return other
 
     def _make_graph(self, batch: Any, *, check: bool) -> Graph:
-        return Graph(self.forward, batch, self._state, check=check)
+        make_state = self._state if batch.counts else self._state_of_nothing
+        return Graph(self.forward, batch, make_state, check=check)
 
     def _state(self, output: Tensor, target: Any) -> State:
         return self.loss.state(output, target, self.divisor)
+
+    def _state_of_nothing(self, output: Tensor, target: Any) -> State:
+        """Return the state of a batch that does not count: all derivatives are zero."""
+        return self.loss.state(output, target, torch.full_like(self.divisor, torch.inf))
 
     def _local_count(self) -> Any:
         total: Any = None
@@ -145,6 +154,8 @@ class Engine:
             total = self.batches.total
         for batch in self.batches if total is None else ():
             output = self.forward.values(batch.raw) if self.loss.needs_output else None
+            if not batch.counts:
+                continue
             with torch.no_grad():
                 count = self.loss.count(output, batch.target)
             total = count if total is None else total + count
@@ -152,7 +163,7 @@ class Engine:
 
     def _divisor(self) -> Tensor:
         number = torch.zeros((), dtype=torch.float64, device=self.batches.device)
-        total = self.ranks.total(self.ranks.alike(self._local_count), number)
+        total = self.ranks.total(self.ranks.alike_in_passes(self._local_count), number)
         divisor = self.loss.divisor(total)
         if not divisor.is_meta and not float(divisor) > 0:
             raise ValueError(
@@ -168,13 +179,19 @@ class Engine:
         except RuntimeError as error:
             if not any(words in str(error) for words in _DERIVATIVE_WORDS):
                 raise
+            if self.forward.is_sharded:  # one rank alone cannot evaluate the model to find out where
+                raise ValueError(f"the model cannot be differentiated twice: {str(error).splitlines()[0]}") from error
             raw = self.cache.current.raw
             raise name_failure(error, lambda: self.forward.values(raw), self.forward.model) from error
 
     def refresh(self) -> None:
         """Start anew if the model has changed since the last product."""
         has_other_modes = self.forward.has_other_modes
-        if has_other_modes or self.forward.has_changed:
+        has_changed = has_other_modes or self.forward.has_changed
+        if self.forward.is_sharded:  # all ranks start anew, or none
+            flag = torch.tensor(float(has_changed), dtype=torch.float64, device=self.batches.device)
+            has_changed = bool(self.ranks.add_(flag))
+        if has_changed:
             _log.info("the model has changed: graphs are made anew")
             try:
                 self.forward.refresh()
@@ -193,7 +210,8 @@ class Engine:
         total = 0.0
         for batch in self.batches:
             with torch.no_grad():
-                total += float(self.loss.value(self.forward.values(batch.raw), batch.target))
+                value = self.loss.value(self.forward.values(batch.raw), batch.target)
+            total += float(value) if batch.counts else 0.0
         whole = self.ranks.total(total, torch.zeros((), dtype=torch.float64, device=self.batches.device))
         return float(whole) / float(self.divisor)
 
@@ -269,7 +287,7 @@ class Engine:
                 graph.vjp(task.subset, component_cotangent(state, a, table, beta, self.class_means()), task.buffer)
         for task in tasks:
             task.buffer.finish(task.factor)
-            self.ranks.add_(task.out)
+            self.ranks.add_product_(task.out)
 
     def _add_product(self, graph: Graph, task: Task, columns: int, means: ClassMeans | None, *, kept: bool) -> None:
         """Add the product with one batch, which needs no other batch."""
@@ -309,7 +327,7 @@ class Engine:
                 graph.vjp(subset, graph.state.curvature(u), G.buffer)
         H.buffer.finish(1.0)
         G.buffer.finish(1.0)
-        return self.ranks.add_(H.out), self.ranks.add_(G.out)
+        return self.ranks.add_product_(H.out), self.ranks.add_product_(G.out)
 
     def differential(self, subset: Subset, x: Tensor) -> Iterator[tuple[State, Tensor]]:
         """Yield the state and Jx of every batch."""

@@ -48,6 +48,9 @@ class Forward:
         Whether the model uses gradient checkpointing, so that a backward pass evaluates parts of it again.
     """
 
+    is_sharded = False
+    """Whether ranks share the rows of the parameters."""
+
     def __init__(
         self, model: nn.Module, forward: Callable[[nn.Module, Any], Any], selected: Mapping[str, Tensor]
     ) -> None:
@@ -71,16 +74,20 @@ class Forward:
                     f"the parameter {name!r} was {_describe(self._kinds[name])} when the Curvature was made and {now}. "
                     "Make a new Curvature."
                 )
-        self.leaves = [named[name].detach().requires_grad_() for name in self.names]
+        self._take_parameters(named)
         self.backward_target = BackwardTarget()
         self.backward_target.attach(self.leaves)
-        chosen = set(self.names)
-        self._held = {f"model.{name}": p.detach() for name, p in named.items() if name not in chosen}
         # a model that writes to its buffers shall write to these
         self._held |= {f"model.{name}": b.detach().clone() for name, b in self.model.named_buffers()}
         self._modules = list(self._holder.modules())
         self._modes = self._current_modes()
         self._versions, self._fingerprint = versions(self._tensors()), fingerprint(self._tensors())
+
+    def _take_parameters(self, named: Mapping[str, Tensor]) -> None:
+        """Make leaves of the chosen parameters, and constants of the others."""
+        chosen = set(self.names)
+        self.leaves = [named[name].detach().requires_grad_() for name in self.names]
+        self._held = {f"model.{name}": p.detach() for name, p in named.items() if name not in chosen}
 
     def forget_state(self) -> None:
         """Make the next comparison with the model report a change."""
@@ -121,6 +128,10 @@ class Forward:
             output = torch.func.functional_call(self._holder, tensors, (raw,))
         self.differentiates |= substitutes.differentiates
         self.recomputes |= substitutes.recomputes
+        return self._as_output(output)
+
+    @staticmethod
+    def _as_output(output: Any) -> Tensor:
         if not isinstance(output, Tensor):
             raise TypeError(
                 f"the model must return a tensor of outputs; got {type(output).__name__}. Pick it with "

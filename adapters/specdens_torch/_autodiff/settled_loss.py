@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from specdens_torch._autodiff.determinism import check_modules
 from specdens_torch._autodiff.model_function import Forward
@@ -21,7 +21,7 @@ def settled_loss(
     loss: OutputLoss,
     batches: Batches,
     forward: Callable[[nn.Module, Any], Any] | None,
-    selected: dict[str, Tensor],
+    make_function: Callable[[Callable[[nn.Module, Any], Any]], Forward],
     *,
     check: bool,
 ) -> tuple[Forward, OutputLoss]:
@@ -38,14 +38,14 @@ def settled_loss(
         if forward is None:
             loss = with_targets_of_model(model, loss, batch.raw, key)
         if not isinstance(loss, ModelLoss):
-            function = Forward(model, forward or default_forward, selected)
+            function = make_function(forward or default_forward)
             if check:
                 refuse_unshifted(
                     model, loss, batch.raw, batch.target, key, lambda: function(function.leaves, batch.raw)
                 )
             return function, loss
         batches.use_whole_batches()
-        function = Forward(model, loss.forward, selected)
+        function = make_function(loss.forward)
         loss.settle(lambda: function(function.leaves, batch.raw))
         if check and not loss.has_other_options:
             compare_with_model(loss, model, batch.raw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -35,6 +35,8 @@ class Batch:
 
     raw: Any
     target: Any
+    counts: bool = True
+    """False for a batch that only keeps a rank in step with the others."""
 
     @property
     def size(self) -> int:
@@ -72,6 +74,7 @@ class Batches:
         self.total: Tensor | None = None
         """The sum of `count` over all batches, computed while they are read."""
         self._first: Any = None
+        self._num_padding = 0
         self._may_be_empty = may_be_empty
         with random_state_kept(device), generators_kept(self._data):
             check = check and not is_fixed(self._data)
@@ -144,10 +147,22 @@ class Batches:
             other.use_whole_batches()
         return other
 
+    def pad(self, num_batches: int) -> None:
+        """Let there be so many batches: the first one again, which does not count, in the place of missing ones."""
+        self._num_padding = num_batches - len(self.sizes)
+        entries = sum(t.numel() for t in tensors_in(self.first.raw))
+        self.sizes += [self.first.size] * self._num_padding
+        self.num_entries += [entries] * self._num_padding
+
     def __len__(self) -> int:
         return len(self.sizes)
 
     def __iter__(self) -> Iterator[Batch]:
+        yield from self._own()
+        for _ in range(self._num_padding):
+            yield replace(self.first, counts=False)
+
+    def _own(self) -> Iterator[Batch]:
         if self.kept is not None:
             yield from self.kept
         else:

@@ -123,7 +123,7 @@ def densities_of(
     shareable = (
         len(operators) > 1
         and dual is False
-        and options.runs_side_by_side(first.shape[0])
+        and options.runs_side_by_side(first.dimension)
         and not first.engine.keeps_all_graphs
         and all(A.subset == first.subset for A in all_operators)
     )
@@ -136,7 +136,9 @@ def densities_of(
         return options.named(name, numbers[name], len(operators)).density(A)
 
     no_duals = dual is False or (dual is None and not any(has_dual(A) for A in all_operators))
-    if len(operators) > 1 and no_duals and not first.engine.keeps_all_graphs:
+    # threads that take turns would send their inner products in an order of their own
+    alone = first.engine.keeps_all_graphs or first.subset.whole_shapes is not None
+    if len(operators) > 1 and no_duals and not alone:
         # bars of several runs at a time would overwrite each other
         options = replace(options, progress=options.progress if callable(options.progress) else False)
         return Densities(in_lockstep(operators, density))
@@ -146,10 +148,10 @@ def densities_of(
 def side_by_side_measures(operators: Sequence[CurvatureOperator], options: DensityOptions) -> list[sd.SpectralMeasure]:
     """Return one measure per operator; all recurrences start from the same probes and share passes over the data."""
     count = len(operators)
-    columns = count * options.probes(operators[0].shape[0])
+    columns = count * options.probes(operators[0].dimension)
     num_steps = options.num_steps
     if num_steps is None and isinstance(options.function, str):
-        num_steps = min(LOG_STEPS, operators[0].shape[0])
+        num_steps = min(LOG_STEPS, operators[0].dimension)
     together = sd.fast_lanczos(
         SideBySide(operators), num_steps=num_steps, num_probes=columns, seed=options.seed, block_size=columns,
         monitor=sd.Monitor(

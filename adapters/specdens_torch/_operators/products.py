@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import specdens as sd
-from specdens.adapters import Operator
+from specdens.adapters import DistributedVectors, Operator
 from specdens_torch._autodiff.engine import Engine
 from specdens_torch._autodiff.product_task import Task
 from specdens_torch._coefficients import Coefficients
@@ -33,7 +33,12 @@ class EngineOperator(Operator):
 
     def __init__(self, engine: Engine, subset: Subset, coefficients: Coefficients) -> None:
         vectors = curvature_vectors(subset.dtypes, vector_dtype(subset.dtypes), engine.batches.device)
-        vectors.is_first, vectors.is_same = engine.ranks.rank == 0, engine.ranks.same
+        ranks = engine.ranks
+        vectors.is_first, vectors.is_same = ranks.rank == 0, ranks.same
+        if subset.whole_shapes is not None:
+            vectors = DistributedVectors(
+                vectors, ranks.add_, rows=subset.ranges, length=subset.num_whole, is_first=ranks.rank == 0
+            )
         super().__init__(subset.num_entries, vectors)
         self.engine, self.subset, self.coefficients = engine, subset, coefficients
 

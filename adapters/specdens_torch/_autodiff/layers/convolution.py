@@ -16,7 +16,7 @@ from specdens_torch._autodiff.gradient_buffer import BackwardTarget, is_autocast
 FUNCTIONS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 
 
-class _Options(NamedTuple):
+class ConvolutionOptions(NamedTuple):
     stride: list[int]
     padding: list[int]
     dilation: list[int]
@@ -40,7 +40,12 @@ class _Options(NamedTuple):
 class _Convolution(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: _Options, backward_target: BackwardTarget
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        options: ConvolutionOptions,
+        backward_target: BackwardTarget,
     ) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.options, ctx.backward_target = options, backward_target
@@ -60,7 +65,7 @@ class _Backward(torch.autograd.Function):  # type: ignore[misc]
         gradient: Tensor,
         x: Tensor,
         weight: Tensor,
-        options: _Options,
+        options: ConvolutionOptions,
         mask: list[bool],
         backward_target: BackwardTarget,
     ) -> tuple[Tensor | None, ...]:
@@ -91,26 +96,36 @@ class _Backward(torch.autograd.Function):  # type: ignore[misc]
 
 def convolution(func: Any, backward_target: BackwardTarget, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """Return what ``torch.conv1d``, ``conv2d`` or ``conv3d`` returns, by way of the functions above where they fit."""
+    given = convolution_arguments(args, kwargs)
+    options = convolution_options(FUNCTIONS[func], given) if torch.is_grad_enabled() else None
+    if options is None:
+        return func(*args, **kwargs)
+    return _Convolution.apply(given["input"], given["weight"], given.get("bias"), options, backward_target)
+
+
+def convolution_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a convolution by name."""
     names = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+def convolution_options(dims: int, given: dict[str, Any]) -> ConvolutionOptions | None:
+    """Return the options of a convolution in so many dimensions, or None where torch's own function has to serve."""
     x, weight, bias = given["input"], given["weight"], given.get("bias")
-    dims = FUNCTIONS[func]
     usual = (
-        torch.is_grad_enabled()
-        and not is_autocast(x)
+        not is_autocast(x)
         and x.dim() == dims + 2
         and x.dtype == weight.dtype
         and not isinstance(given.get("padding"), str)
     )
     if not usual:
-        return func(*args, **kwargs)
+        return None
 
     def spread(value: Any) -> list[int]:
         values = [value] if isinstance(value, int) else list(value)
         return values * dims if len(values) == 1 else values
 
-    options = _Options(
+    return ConvolutionOptions(
         spread(given.get("stride", 1)), spread(given.get("padding", 0)), spread(given.get("dilation", 1)),
         given.get("groups", 1), None if bias is None else [weight.shape[0]],
     )  # fmt: skip
-    return _Convolution.apply(x, weight, bias, options, backward_target)

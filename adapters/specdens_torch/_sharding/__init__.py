@@ -1,0 +1,1 @@
+"""Parameters and vectors of which every rank holds some rows."""
