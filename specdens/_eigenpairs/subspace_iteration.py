@@ -98,7 +98,7 @@ def _iterate(A: Operator, rank: int, num_iters: int, tol: float, seed: int, stag
         # what an iteration begins with is all there is to save: the last one is done again after a resumption
         begun = {"iteration": partial(np.asarray, iteration), "AV": partial(vectors.to_host, AV)}
         stage.after_step((iteration - 1) * rank, partial(Snapshot, begun))
-        Q = vectors.xp.linalg.qr(AV)[0]  # lines 4 and 7: Q ← QR(V)
+        Q = vectors.orthonormalize(AV)  # lines 4 and 7: Q ← QR(V)
         AQ = product_of_copy(A.__matmul__, vectors, Q)  # line 6: V ← A Q
         # lines 8 and 9 have λ_c = ‖v_c‖, which loses signs; here Rayleigh–Ritz on QᴴAQ, in every iteration
         if iteration == first:

@@ -198,7 +198,8 @@ def _check_extension(measure: SpectralMeasure, A: Operator, steps: int, num_prob
         )
     if measure.method != "fast_lanczos":
         raise ValueError(f"`measure` must come from fast_lanczos; got one from {measure.method}")
-    if steps > measure.num_steps and not all(each.has_vectors for each in measure.recurrences):
+    has_vectors = bool(measure.recurrences) and all(each.has_vectors for each in measure.recurrences)
+    if steps > measure.num_steps and not has_vectors:
         raise ValueError("more steps need the vectors of the run: make the measure with keep_vectors=True")
     if steps > measure.num_steps:
         steps_within(A, steps)

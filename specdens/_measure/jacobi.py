@@ -12,8 +12,8 @@ from specdens._distributions.cdf import Floats
 _ROUNDING = 100.0  # units: eigenvalues that are closer are copies of one
 
 
-def atoms_of_eigenvalues(eigenvalues: ArrayLike, *, eps: float) -> Atoms:
-    """Return eigenvalues as atoms, those that agree to rounding as one of larger mass."""
+def atoms_of_eigenvalues(eigenvalues: ArrayLike, *, num_zeros: int = 0, eps: float) -> Atoms:
+    """Return eigenvalues and so many zeros as atoms, those that agree to rounding as one of larger mass."""
     values = np.asarray(eigenvalues)
     if values.ndim != 1 or not values.size or np.iscomplexobj(values):
         raise ValueError(
@@ -23,7 +23,9 @@ def atoms_of_eigenvalues(eigenvalues: ArrayLike, *, eps: float) -> Atoms:
     if not np.all(np.isfinite(values)):
         raise ValueError(f"`eigenvalues` must be finite; got {values[~np.isfinite(values)][0]}")
     room = _ROUNDING * eps * float(np.max(np.abs(values)))
-    return merge_atoms([Atoms(values, np.full(values.size, 1.0 / values.size))], tolerance=room)
+    n = values.size + num_zeros
+    zeros = Atoms(np.zeros(1), np.array([num_zeros / n])) if num_zeros else Atoms.none()
+    return merge_atoms([Atoms(values, np.full(values.size, 1.0 / n)), zeros], tolerance=room)
 
 
 def jacobi_of_atoms(atoms: Atoms) -> tuple[Floats, Floats]:

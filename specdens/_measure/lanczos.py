@@ -155,13 +155,15 @@ class SpectralMeasure(Measure):
         return replace(self, known_moments=as_moments(known_moments))
 
     @classmethod
-    def from_eigenvalues(cls, eigenvalues: ArrayLike, *, dtype: str = "float64") -> SpectralMeasure:
+    def from_eigenvalues(cls, eigenvalues: ArrayLike, *, num_zeros: int = 0, dtype: str = "float64") -> SpectralMeasure:
         """Return the exact measure of eigenvalues that are known, for instance from ``eigvalsh`` or an SVD.
 
         Parameters
         ----------
         eigenvalues : array_like
             All eigenvalues, in any order. Those that agree to rounding become one atom of larger mass.
+        num_zeros : int, default 0
+            How many further eigenvalues are zero: n − m for XXᵀ whose m × m Gram matrix XᵀX was diagonalized.
         dtype : str, default "float64"
             The precision in which they were computed, which says what agrees to rounding.
 
@@ -185,14 +187,56 @@ class SpectralMeasure(Measure):
         """
         if np.dtype(dtype).kind not in "fc":
             raise ValueError(f"`dtype` must be a floating-point type; got {dtype!r}")
-        atoms = atoms_of_eigenvalues(eigenvalues, eps=float(np.finfo(dtype).eps))
+        num_zeros = as_count("num_zeros", num_zeros, minimum=0)
+        atoms = atoms_of_eigenvalues(eigenvalues, num_zeros=num_zeros, eps=float(np.finfo(dtype).eps))
         alphas, betas = jacobi_of_atoms(atoms)
-        n = np.size(eigenvalues)
+        n = np.size(eigenvalues) + num_zeros
         return cls(
             alphas=(alphas,), betas=(betas,), last_betas=np.zeros(1), dimension=n, bulk_dimension=n,
             known_atoms=Atoms.none(), dtype=dtype, probes="exact", seed=0, block_size=1, method="exact",
             num_products=0, seconds=0.0,
         )  # fmt: skip
+
+    def scaled(self, factor: float) -> SpectralMeasure:
+        """Return the measure of the operator times a number, for instance in units of a bulk edge.
+
+        Parameters
+        ----------
+        factor : float
+            What to multiply all eigenvalues by: finite and not zero; it may be negative.
+
+        Returns
+        -------
+        SpectralMeasure
+            With the same settings. `extend` cannot continue it.
+
+        Raises
+        ------
+        ValueError
+            If `factor` is zero or not finite.
+
+        Examples
+        --------
+        >>> import numpy as np, specdens as sd
+        >>> measure = sd.fast_lanczos(np.diag(np.linspace(-4, 4, 500)))
+        >>> edge = sd.analysis.outliers(measure).bulk.hi
+        >>> round(measure.scaled(1 / edge).quantile(0.75).item(), 1)
+        0.5
+        """
+        c = float(factor)
+        if not np.isfinite(c) or c == 0:
+            raise ValueError(f"`factor` must be finite and not zero; got {factor}")
+        order = slice(None, None, 1 if c > 0 else -1)  # of the atoms
+        moments = self.known_moments
+        return replace(
+            self,
+            alphas=tuple(c * alphas for alphas in self.alphas),
+            betas=tuple(abs(c) * betas for betas in self.betas),  # their signs are those of the basis, not of A
+            last_betas=abs(c) * self.last_betas,
+            known_atoms=Atoms(c * self.known_atoms.positions[order], self.known_atoms.masses[order]),
+            known_moments=None if moments is None else tuple(m * c**k for k, m in enumerate(moments, start=1)),
+            recurrences=(),
+        )
 
     @classmethod
     def from_recurrences(

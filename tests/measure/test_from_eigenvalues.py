@@ -23,6 +23,21 @@ def test_every_reading_of_known_eigenvalues_is_exact(values, x):
     assert measure.density().mass() + measure.density().mass_outside == pytest.approx(1)
 
 
+@given(spectra, st.integers(0, 10**6))
+def test_zeros_need_not_be_listed(values, num_zeros):
+    measure = sd.SpectralMeasure.from_eigenvalues(values, num_zeros=num_zeros)
+    assert measure.dimension == len(values) + num_zeros
+    assert measure.trace(np.square).value == pytest.approx(np.sum(values**2), abs=1e-6)
+    assert measure.count(0.1, 100).value == pytest.approx(np.sum(values > 0.1), abs=1e-6)
+
+
+def test_eigenvalues_over_nine_decades_beside_millions_of_zeros_keep_their_weights():
+    values = np.geomspace(1e-9, 1, 300)
+    measure = sd.SpectralMeasure.from_eigenvalues(values, num_zeros=28_156_254)
+    for k in range(-8, 0):
+        assert measure.count(10.0**k, 2).value == pytest.approx(np.sum(values > 10.0**k), abs=1e-4)
+
+
 def test_copies_become_one_atom_to_the_rounding_of_their_precision():
     values = np.array([1.0, 1.0 + 1e-6, 2.0])
     assert sd.SpectralMeasure.from_eigenvalues(values).nodes[0].size == 3
@@ -42,6 +57,7 @@ def test_the_exact_measure_is_saved_and_loaded(tmp_path):
         ([[1.0]], {}, r"got float64 of shape \(1, 1\)"),
         ([1j], {}, r"got complex128 of shape \(1,\)"),
         ([1.0, np.nan], {}, "`eigenvalues` must be finite; got nan"),
+        ([1.0], {"num_zeros": -1}, "`num_zeros` must be"),
         ([1.0], {"dtype": "int64"}, "`dtype` must be a floating-point type; got 'int64'"),
     ],
 )

@@ -1,4 +1,6 @@
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -127,3 +129,17 @@ def test_results_are_computed_once_and_say_what_made_them(tmp_path):
     assert {"steps", "products", "seconds", "seed", "versions", "network"} <= set(noted)
     with pytest.raises(Missing, match="two has not been computed"):
         Store(results=tmp_path / "results", cache=tmp_path / "cache", compute=False).measure("two", run)
+
+
+def test_results_stored_at_the_same_time_are_all_in_the_manifest(tmp_path, monkeypatch):
+    monkeypatch.setattr("experiment.store.versions", lambda: time.sleep(0.005) or {})  # between reading and writing
+
+    def fill(worker):
+        store = Store(results=tmp_path / "results", cache=tmp_path / "cache")
+        for number in range(5):
+            store.arrays(f"{worker}-{number}", lambda: {"x": np.zeros(1)})
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(fill, range(8)))
+    manifest = json.loads((tmp_path / "results" / "manifest.json").read_text())
+    assert len(manifest) == 40

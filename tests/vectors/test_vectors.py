@@ -293,3 +293,24 @@ def test_no_operation_makes_a_temporary_the_size_of_a_vector():
     # a vector takes 20 MB; a basis is read in float64 pieces of 2 MB
     assert max(peaks.values()) < 6e6, peaks
     assert all(peak < 5e5 for label, peak in peaks.items() if label not in ("coefficients", "subtract")), peaks
+
+
+def test_orthonormal_columns_of_many_float32_rows_have_norm_one():
+    torch = pytest.importorskip("torch")
+    V = torch.randn((8_000_000, 2), generator=torch.Generator().manual_seed(0))
+    vectors = vectors_like(V)
+    Q = vectors.orthonormalize(V)
+    gram = torch.stack([Q[:, i].double() @ Q[:, j].double() for i in range(2) for j in range(2)]).reshape(2, 2)
+    assert gram.numpy() == pytest.approx(np.eye(2), abs=1e-6)  # QR alone: 3e-4
+    assert abs(float(Q[:, 0].double() @ V[:, 0].double())) == pytest.approx(float(V[:, 0].double().norm()))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_orthonormal_columns_span_those_they_are_made_of(dtype):
+    rng = np.random.default_rng(0)
+    V = rng.standard_normal((50, 4)).astype(dtype)
+    V = V + 1j * rng.standard_normal((50, 4)) if np.iscomplexobj(V) else V
+    Q = vectors_like(V).orthonormalize(V)
+    eps = np.finfo(dtype).eps
+    assert np.allclose(Q.conj().T @ Q, np.eye(4), atol=10 * eps)
+    assert np.allclose(Q @ (Q.conj().T @ V), V, atol=50 * eps)

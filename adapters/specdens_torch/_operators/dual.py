@@ -206,7 +206,7 @@ class Dual(Operator):
         for j, i in enumerate(order):
             z = self._projected(pairs.vectors[:, i].reshape(self.shape_of_rows))
             V[:, j] = self._transposed(self._combined(z, _root(self.coefficients)))
-        V = torch.linalg.qr(V)[0][:, torch.as_tensor(np.argsort(order), device=V.device)].contiguous()
+        V = primal.vectors.orthonormalize(V)[:, torch.as_tensor(np.argsort(order), device=V.device)].contiguous()
         residuals = np.array([float((primal @ V[:, j] - float(pairs.values[j]) * V[:, j]).norm()) for j in range(k)])
         relative = residuals / residual_denominators(
             pairs.values, float(np.max(np.abs(pairs.values), initial=0.0)), self.vectors.eps

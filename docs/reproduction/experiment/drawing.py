@@ -20,11 +20,20 @@ def draw_exact(ax: Any, values: Floats, edges: Floats, *, dimension: int, color:
 
 
 def draw_measure(ax: Any, measure: sd.SpectralMeasure, edges: Floats, *, color: str, label: str) -> None:
-    """Draw the density of a measure in given cells, with a band of two standard errors."""
+    """Draw the density of a measure in given cells, with a band of two standard errors.
+
+    Eigenvalues that stand alone are not part of the density: each is a bar of its share per width of a cell, as it
+    would be in a histogram. Those that were deflated are left out.
+    """
     density = measure.density(grid=(edges[1:] + edges[:-1]) / 2)
     ax.plot(density.grid, density.values, color=color, linewidth=1.2, label=label)
     lower, upper = density.values - 2 * density.stderr, density.values + 2 * density.stderr
     ax.fill_between(density.grid, np.maximum(lower, 0), upper, color=color, alpha=0.25, linewidth=0)
+    alone = (density.atoms.positions > edges[0]) & (density.atoms.positions < edges[-1])
+    alone &= ~np.isin(density.atoms.positions, measure.known_atoms.positions)
+    places, masses = density.atoms.positions[alone], density.atoms.masses[alone]
+    cells = np.diff(edges)[np.searchsorted(edges, places) - 1]
+    ax.vlines(places, 1e-6 * masses / cells, masses / cells, color=color, linewidth=1.2)
 
 
 def draw_stems(ax: Any, values: Floats, *, color: str, height: float = 0.45, label: str = "_nolegend_") -> None:

@@ -10,7 +10,7 @@ from experiment.spectra import Spectra
 from experiment.study import Case, Study
 
 NETWORK, DATASET = "vgg11-quarter", "fashion"
-SIZES = (10, 19, 36, 70)
+SIZES = (5, 10, 19, 36)
 EPOCHS = (2, 6, 15, 35, 66, 200)
 
 

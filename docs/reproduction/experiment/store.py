@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 import specdens as sd
-from experiment.files import replacing
+from experiment.files import locked, replacing
 
 Named = Mapping[str, NDArray[Any]]
 
@@ -100,9 +100,10 @@ class Store:
         return json.loads(path.read_text()) if path.exists() else {}
 
     def _note(self, name: str, facts: dict[str, Any]) -> None:
-        content = {**self.manifest, name: {**facts, "versions": versions()}}
-        with replacing(self.results / "manifest.json") as temporary:
-            temporary.write_text(json.dumps(dict(sorted(content.items())), indent=1) + "\n")
+        with locked(self.cache / "manifest.lock"):  # two processes may store at once
+            content = {**self.manifest, name: {**facts, "versions": versions()}}
+            with replacing(self.results / "manifest.json") as temporary:
+                temporary.write_text(json.dumps(dict(sorted(content.items())), indent=1) + "\n")
         print(f"{name}: stored after {facts.get('seconds')} s", flush=True)
 
     def _refuse(self, name: str) -> None:

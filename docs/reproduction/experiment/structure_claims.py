@@ -85,7 +85,7 @@ def training_separates(study: Study, network: str) -> Finding:
 @claim(
     "More examples draw the bulks together",
     where="Fig. 7",
-    caveat="quarter, Fashion, 10 to 70 per class",
+    caveat="quarter, Fashion, 5 to 36 per class",
     per_network=False,
 )
 def examples_join(study: Study, network: str) -> Finding:
@@ -95,7 +95,7 @@ def examples_join(study: Study, network: str) -> Finding:
     if len(last) < 2:
         raise Missing("one sample size only")
     shown = ", ".join(f"{value:.2f}" for value in last)
-    return Finding(bool(last[-1] < last[0]), f"decades at epoch 200, from 10 per class on: {shown}")
+    return Finding(bool(last[-1] < last[0]), f"decades at epoch 200, from 5 per class on: {shown}")
 
 
 def _ratios(study: Study) -> dict[tuple[int, int], tuple[float, float]]:
