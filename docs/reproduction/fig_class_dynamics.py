@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from experiment import dynamics
+from experiment.spectra import EXACT_ROWS
 from experiment.store import Missing
 from experiment.study import Study, parse
 from numpy.typing import NDArray
@@ -50,11 +51,13 @@ def draw(study: Study, found: Grid) -> None:
         squeeze=False, layout="constrained",
     )  # fmt: skip
     edges = np.geomspace(FLOOR, 1.5 * max(panel["G"].max() for panel in found.values()), 70)
+    tallest = max(np.histogram(panel["G"], edges)[0].max() for panel in found.values())
+    room = 0.5 * (2 * tallest) ** (1 / 0.6)  # on a logarithmic axis, the upper 40 % are for the marks
     for (i, epoch), (j, size) in ((a, b) for a in enumerate(epochs) for b in enumerate(sizes)):
         ax = axes[i, j]
         if (epoch, size) in found:
             _draw_panel(ax, found[epoch, size], size, edges)
-        ax.set(xscale="log", yscale="log", ylim=(0.5, None))
+        ax.set(xscale="log", yscale="log", ylim=(0.5, room))
         ax.set_title(f"{size} per class" if i == 0 else "", fontsize="medium")
         ax.set_ylabel(f"epoch {epoch}" if j == 0 else "")
     figure.supxlabel("eigenvalue of G", fontsize="medium")
@@ -66,12 +69,14 @@ def draw(study: Study, found: Grid) -> None:
 
 
 def _draw_panel(ax: Any, found: dict[str, Floats], size: int, edges: Floats) -> None:
-    counts, _ = np.histogram(found["G"], edges)
+    in_float64 = size * len(found["within"]) <= EXACT_ROWS
+    floor = max(edges[0], 0.0 if in_float64 else 1e-8 * found["G"][0])  # below is rounding
+    counts, _ = np.histogram(found["G"][found["G"] > floor], edges)
     ax.stairs(counts, edges, fill=True, color="#9ecae1")
     classes = split_classes(found["A1+A2+B1"], len(found["within"]))
     marks = {**classes, "B2": found["within"] / size}
     for level, (name, values) in enumerate(marks.items()):
-        shown = values[values > edges[0]]
+        shown = values[values > floor]
         bottom = 0.62 + 0.08 * level
         ax.vlines(shown, bottom, bottom + 0.08, transform=ax.get_xaxis_transform(), color=COLORS[name], linewidth=0.9)
 

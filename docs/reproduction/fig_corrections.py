@@ -44,7 +44,7 @@ def draw(study: Study, synthetic: dict[str, tuple[sd.SpectralMeasure, Floats]], 
     _draw_kappas(axes[0], one, "spiked Wishart, one probe")
     axes[0].set(ylim=(1e-3, 5))
     _draw_kappas(axes[1], hessian, "training Hessian of VGG11, deflated")
-    axes[1].set(ylim=(1e-6 * float(hessian.density().values.max()), None))
+    axes[1].set(ylim=(1e-9 * float(hessian.density().values.max()), None))
     _draw_log(axes[2], *synthetic["pareto"])
     study.save(figure, "corrections")
 
@@ -64,13 +64,13 @@ def _draw_log(ax: Any, measure: sd.SpectralMeasure, values: Floats) -> None:
     counts, _ = np.histogram(logs, edges)
     decades = edges / np.log(10)
     ax.stairs(counts / np.diff(edges) / len(values), decades, fill=True, color="#dddddd", label="exact eigenvalues")
-    centres = (edges[1:] + edges[:-1]) / 2
+    centres = np.linspace(edges[0], edges[-1], 1001)
     ours = measure.log_density(epsilon=EPSILON, grid=centres)
     ax.plot(centres / np.log(10), ours.values, color=OURS, linewidth=1.0, label="ours: mass 1")
     theirs = papers_log_density(measure, centres)
     mass = float(np.sum(theirs) * (centres[1] - centres[0]))
     ax.plot(centres / np.log(10), theirs, color=PAPERS, linewidth=1.0, label=f"with 1/θ: mass {mass:.1e}")
-    ax.set(yscale="log", xlabel="log₁₀ λ", ylabel="density per unit log λ", ylim=(1e-10, None))
+    ax.set(yscale="log", xlabel="log₁₀ λ", ylabel="density per unit log λ", ylim=(1e-10, 30))
     ax.set_title("Pareto matrix: the factor 1/θ", fontsize="medium")
     ax.legend(fontsize="small")
 

@@ -8,7 +8,7 @@ import numpy as np
 from experiment.drawing import COLORS, draw_measure, draw_stems, outermost
 from experiment.spectra import Spectra
 from experiment.store import Missing
-from experiment.study import NETWORK_CHOICES, Study, parse
+from experiment.study import DATA_TITLES, NETWORK_CHOICES, TITLES, Study, parse
 from numpy.typing import NDArray
 
 import specdens as sd
@@ -48,11 +48,11 @@ def draw(study: Study, found: dict[tuple[str, str], Hessian], *, network: str = 
     figure, axes = plt.subplots(2, len(found), figsize=(width, 6), layout="constrained", squeeze=False)
     for column, ((name, split), hessian) in zip(axes.T, found.items(), strict=True):
         _draw_column(column, hessian)
-        column[0].set_title(f"{name}, {split}", fontsize="medium")
+        column[0].set_title(f"{DATA_TITLES[name]}, {split}", fontsize="medium")
         column[1].set_xlabel("λ")
     axes[0, 0].set_ylabel("with deflation: density per unit λ")
     axes[1, 0].set_ylabel("without: density per unit λ")
-    figure.suptitle(f"Hessian of {network}, 13 per class")
+    figure.suptitle(f"Hessian of {TITLES[network]}, 13 per class")
     study.save(figure, "hessian", network=network)
 
 
@@ -64,9 +64,8 @@ def _draw_column(axes: Any, hessian: Hessian) -> None:
     draw_measure(axes[0], hessian.deflated, edges, color=COLORS["Hess"], label="bulk")
     draw_stems(axes[0], hessian.top, color="#e69f00", label=f"top {len(hessian.top)} eigenvalues")
     draw_measure(axes[1], hessian.plain, edges, color=COLORS["Hess"], label="whole spectrum")
-    draw_stems(
-        axes[1], sd.analysis.outliers(hessian.plain).positions, color="black", height=0.04, label="outliers found"
-    )
+    found = sd.analysis.outliers(hessian.plain).positions
+    draw_stems(axes[1], found, color="black", height=0.04, label=f"{len(found) or 'no'} isolated outliers found")
     floor = 1e-2 / hessian.plain.dimension / (edges[1] - edges[0])
     for ax in axes:
         ax.set(yscale="log", xlim=(edges[0], edges[-1]), ylim=(floor, None))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from experiment.spectra import LOG_STEPS, Spectra
-from experiment.study import NETWORK_CHOICES, Study, parse
+from experiment.spectra import LOG_STEPS, TAIL_STEPS, Spectra
+from experiment.study import NETWORK_CHOICES, TITLES, Study, parse
 
 import specdens as sd
 
@@ -15,7 +15,8 @@ EPSILON = 1e-5
 
 def compute(study: Study, network: str) -> sd.SpectralMeasure:
     """Compute, or load, the measure of H on the test examples, as in the paper."""
-    return Spectra(study.case(network, "mnist", 13), "test").lanczos("H", num_steps=LOG_STEPS)
+    steps = TAIL_STEPS if network == "vgg11" else LOG_STEPS
+    return Spectra(study.case(network, "mnist", 13), "test").lanczos("H", num_steps=steps)
 
 
 def draw(study: Study, measure: sd.SpectralMeasure, *, network: str = "vgg11") -> None:
@@ -26,8 +27,9 @@ def draw(study: Study, measure: sd.SpectralMeasure, *, network: str = "vgg11") -
     for ax, per, title in zip(axes, ("lambda", "log"), ("per unit |λ|", "per unit log|λ|"), strict=False):
         sd.plot_loglog(measure, ax, per=per)
         ax.set_title(f"H, test, {title}", fontsize="medium")
+        ax.legend(loc="lower left", fontsize="small")
     _draw_laws(axes[2], measure)
-    figure.suptitle(f"{network}, MNIST, 13 per class, {measure.num_steps} steps")
+    figure.suptitle(f"{TITLES[network]}, MNIST, 13 per class, {measure.num_steps:,} steps")
     study.save(figure, "tail", network=network)
 
 

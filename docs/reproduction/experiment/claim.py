@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +13,8 @@ from experiment.study import Study
 class Finding(NamedTuple):
     """What a test found."""
 
-    holds: bool
+    holds: bool | None
+    """None if it holds in some of the cases."""
     number: str
     """The number behind the verdict, with its uncertainty."""
 
@@ -38,7 +39,7 @@ class Claim:
                 finding = self.test(study, network)
             except Missing:
                 continue
-            verdict = "holds" if finding.holds else "**does not hold**"
+            verdict = {True: "holds", False: "**does not hold**", None: "holds in part"}[finding.holds]
             where = f"{name}: " if name else ""
             return _row(f"{self.text} ({self.where})", verdict, f"{where}{finding.number}", self.caveat)
         return _row(f"{self.text} ({self.where})", "not tested", "", self.caveat)
@@ -46,6 +47,12 @@ class Claim:
 
 def _row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def all_or_part(passed: Iterable[bool]) -> bool | None:
+    """Return whether all cases pass, or none does; None if some do."""
+    found = set(map(bool, passed))
+    return found.pop() if len(found) == 1 else None
 
 
 CLAIMS: list[Claim] = []

@@ -18,8 +18,9 @@ from experiment.study import Case
 Floats = NDArray[np.float64]
 
 STEPS, LOG_STEPS = 128, 2048  # the paper's
+TAIL_STEPS = 512  # of the tail of the full VGG11: a quarter of an hour on one core
 _BASIS_SIZE = 30  # vectors of the search for eigenpairs: memory against products
-_EXACT_ROWS = 2000  # examples × classes up to which the dual is computed in float64
+EXACT_ROWS = 2000  # examples × classes up to which the dual is computed in float64
 
 
 class Spectra:
@@ -105,7 +106,7 @@ class Spectra:
 
     def _dual(self) -> tuple[ClassComponents, torch.Tensor]:
         examples = self.case.examples(self.split)
-        dtype = torch.float64 if len(examples) * self.num_classes <= _EXACT_ROWS else torch.float32
+        dtype = torch.float64 if len(examples) * self.num_classes <= EXACT_ROWS else torch.float32
         network = self.case.copy_of(self.network).to(dtype)
         checkpoint = self.store.checkpoint(f"{self.name}-G-dual")  # kept: `overlap` needs it again
         gram, p = dual_of_G(network, examples.images.to(dtype), checkpoint=checkpoint)

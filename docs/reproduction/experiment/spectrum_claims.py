@@ -8,8 +8,8 @@ from contextlib import suppress
 import numpy as np
 
 import specdens as sd
-from experiment.claim import Finding, claim
-from experiment.spectra import LOG_STEPS, Spectra
+from experiment.claim import Finding, all_or_part, claim
+from experiment.spectra import LOG_STEPS, STEPS, TAIL_STEPS, Spectra
 from experiment.store import Missing
 from experiment.study import Study
 
@@ -38,7 +38,7 @@ def _hessians(study: Study, network: str) -> dict[str, sd.SpectralMeasure]:
 
 
 def _on_splits(test: Callable[[Spectra], tuple[bool, str]], study: Study, network: str) -> Finding:
-    """Apply a test to the splits that are stored, at least one; all must pass."""
+    """Apply a test to the splits that are stored, at least one."""
     found = {}
     for split in SPLITS:
         with suppress(Missing):
@@ -46,7 +46,7 @@ def _on_splits(test: Callable[[Spectra], tuple[bool, str]], study: Study, networ
     if not found:
         raise Missing("neither split")
     shown = "; ".join(f"{split}: {number}" for split, (_, number) in found.items())
-    return Finding(all(ok for ok, _ in found.values()), shown)
+    return Finding(all_or_part(ok for ok, _ in found.values()), shown)
 
 
 def _rounding(measure: sd.SpectralMeasure, scale: float) -> float:
@@ -64,7 +64,13 @@ def _above(measure: sd.SpectralMeasure) -> np.ndarray:
 def bulk_and_outliers(study: Study, network: str) -> Finding:
     """Require that at least one eigenvalue is isolated above the bulk in every case."""
     counts = {name: len(_above(measure)) for name, measure in _hessians(study, network).items()}
-    return Finding(min(counts.values()) > 0, "outliers: " + ", ".join(f"{k} {v}" for k, v in counts.items()))
+    number = "isolated above the bulk: " + ", ".join(f"{k} {v}" for k, v in counts.items())
+    for split in SPLITS:
+        with suppress(Missing):
+            each = spectra(study, network, split)
+            ratio = float(np.min(each.deflated()[1]["values"]) / each.lanczos("H").nodes[0][-1])
+            number += f"; λ₁₀(Hess)/λ₁(H), mnist {split}: {ratio:.3g}"
+    return Finding(all_or_part(count > 0 for count in counts.values()), number)
 
 
 @claim(
@@ -82,7 +88,7 @@ def as_many_as_classes(study: Study, network: str) -> Finding:
         largest = np.sort(np.argsort(-ratios[5:])[:2]) + 5
         gaps = ", ".join(f"λ{k + 1}/λ{k + 2} = {ratios[k]:.2f}" for k in largest)
         number += f"; widest gaps from λ6 to λ15 of the exact G, mnist train: {gaps}"
-    return Finding(all(8 <= n <= 12 for n in counts.values()), number)
+    return Finding(all_or_part(8 <= n <= 12 for n in counts.values()), number)
 
 
 @claim("The training Hessian has negative eigenvalues", where="Fig. 2")
@@ -103,7 +109,7 @@ def concentration(study: Study, network: str) -> Finding:
     size = 1e-3 * float(pairs["values"][0])
     inside = measure.count(-size, size)
     share, error = inside.value / measure.dimension, inside.stderr / measure.dimension
-    return Finding(share > 0.99, f"{share:.2%} ± {error:.2%} within 0.1 % of λ₁")
+    return Finding(share > 0.99, f"all but {1 - share:.2g} ± {error:.1g} are within 0.1 % of λ₁")
 
 
 @claim("Train and test Hessian differ clearly in magnitude", where="Fig. 2")
@@ -194,38 +200,88 @@ def interlacing(study: Study, network: str) -> Finding:
     return Finding(kept >= len(top) - 1, f"{kept} of {len(top)}")
 
 
-@claim("The spectrum of H is almost symmetric about zero", where="Fig. 4", caveat="test examples, as in the paper")
-def symmetric(study: Study, network: str) -> Finding:
-    """Require that positive and negative eigenvalues have the same second moment to 10 %."""
-    measure = _tail(study, network)
-    plus, minus = (measure.trace(lambda x, s=s: np.where(s * x > 0, x**2, 0.0)) for s in (1, -1))
-    ratio = plus.value / minus.value
-    error = ratio * np.hypot(plus.stderr / plus.value, minus.stderr / minus.value)
-    return Finding(abs(ratio - 1) < 0.1, f"ratio of second moments, λ > 0 to λ < 0: {ratio:.3f} ± {error:.3f}")
+def _tails(study: Study) -> dict[str, sd.SpectralMeasure]:
+    """Return H on test examples, as in the paper: of every network the longest run that is stored."""
+    found = {}
+    for network, name in (("vgg11", "VGG11"), ("vgg11-quarter", "quarter")):
+        each = spectra(study, network, "test")
+        for steps in (LOG_STEPS, TAIL_STEPS, STEPS):
+            try:
+                found[f"{name}, {steps:,} steps"] = each.lanczos("H", num_steps=steps)
+                break
+            except Missing:
+                continue
+    if not found:
+        raise Missing("no H")
+    return found
 
 
-def _tail(study: Study, network: str) -> sd.SpectralMeasure:
-    return spectra(study, network, "test").lanczos("H", num_steps=LOG_STEPS)
+def _on_tails(test: Callable[[sd.SpectralMeasure], tuple[bool | None, str]], study: Study) -> Finding:
+    """Apply a test to all tails; those that leave it open do not count."""
+    found = {name: test(measure) for name, measure in _tails(study).items()}
+    return Finding(
+        all_or_part(ok for ok, _ in found.values() if ok is not None),
+        "; ".join(f"{name}: {n}" for name, (_, n) in found.items()),
+    )
 
 
 @claim(
-    "The tails of H follow a power law, |λ|^−2.7 per unit |λ|, R² = 0.99", where="Fig. 4a",
-    caveat="1,351 per class in the paper, 13 here; the exponent depends on the range",
+    "The spectrum of H is almost symmetric about zero", where="Fig. 4", per_network=False,
+    caveat="test examples, as in the paper",
+)  # fmt: skip
+def symmetric(study: Study, network: str) -> Finding:
+    """Require that positive and negative eigenvalues have the same second moment to 10 %, where it is known to 20 %."""
+
+    def test(measure: sd.SpectralMeasure) -> tuple[bool | None, str]:
+        plus, minus = (measure.trace(lambda x, s=s: np.where(s * x > 0, x**2, 0.0)) for s in (1, -1))
+        ratio = plus.value / minus.value
+        error = ratio * np.hypot(plus.stderr / plus.value, minus.stderr / minus.value)
+        shown = f"Σλ² over λ > 0 to that over λ < 0: {ratio:.3f} ± {error:.2g}"
+        return (abs(ratio - 1) < 0.1, shown) if error < 0.2 else (None, f"{shown}, which leaves it open")
+
+    return _on_tails(test, study)
+
+
+def _laws(measure: sd.SpectralMeasure) -> list[sd.analysis.PowerLaw]:
+    return [sd.analysis.fit_power_law(measure, part=part) for part in ("positive", "negative")]
+
+
+@claim(
+    "The tails of H follow a power law, R² = 0.99", where="Fig. 4a", per_network=False,
+    caveat="1,351 per class in the paper, 13 here; on part of the range, as there",
 )  # fmt: skip
 def power_law(study: Study, network: str) -> Finding:
-    """Require that a straight range of half a decade or more has R² > 0.98; the exponent is stated."""
-    laws = [sd.analysis.fit_power_law(_tail(study, network), part=part) for part in ("positive", "negative")]
-    found = [
-        f"{law.part} {law.exponent:.2f} ± {law.stderr:.2f} (R² {law.r_squared:.3f}, "
-        f"{law.range.lo:.1g} … {law.range.hi:.1g})"
-        for law in laws
-    ]
-    return Finding(all(law.r_squared > 0.98 for law in laws), "; ".join(found))
+    """Require that a straight range of half a decade or more has R² > 0.98."""
+
+    def test(measure: sd.SpectralMeasure) -> tuple[bool, str]:
+        laws = _laws(measure)
+        shown = [f"R² {law.r_squared:.3f} on {law.range.lo:.2g} … {law.range.hi:.2g} ({law.part})" for law in laws]
+        return all(law.r_squared > 0.98 for law in laws), ", ".join(shown)
+
+    return _on_tails(test, study)
 
 
-@claim("H follows neither the semicircle nor Marchenko–Pastur", where="Fig. 4")
+@claim(
+    "The exponent per unit |λ| is −2.7", where="Fig. 4a", per_network=False,
+    caveat="it depends on the range, and that on the number of steps",
+)  # fmt: skip
+def exponent(study: Study, network: str) -> Finding:
+    """Require that both exponents agree with −2.7 to two standard errors."""
+
+    def test(measure: sd.SpectralMeasure) -> tuple[bool, str]:
+        laws = _laws(measure)
+        shown = [f"{law.exponent:.2f} ± {law.stderr:.2f} ({law.part})" for law in laws]
+        return all(abs(law.exponent + 2.7) < 2 * law.stderr for law in laws), ", ".join(shown)
+
+    return _on_tails(test, study)
+
+
+@claim("H follows neither the semicircle nor Marchenko–Pastur", where="Fig. 4", per_network=False)
 def no_random_matrix_law(study: Study, network: str) -> Finding:
     """Require that the semicircle is refused; Marchenko–Pastur has no negative eigenvalues to begin with."""
-    fit = sd.analysis.fit_semicircle(_tail(study, network))
-    number = f"W1 to the semicircle {fit.distance:.2g} of its width; {fit.limit:.2g} would pass"
-    return Finding(not fit.follows, number)
+
+    def test(measure: sd.SpectralMeasure) -> tuple[bool, str]:
+        fit = sd.analysis.fit_semicircle(measure)
+        return not fit.follows, f"W1 to the semicircle {fit.distance:.2g} of its width, {fit.limit:.2g} would pass"
+
+    return _on_tails(test, study)

@@ -22,6 +22,8 @@ from experiment.training import Recipe, Trained, sweep_errors, train
 HERE = Path(__file__).resolve().parent.parent
 CACHE_VARIABLE = "SPECDENS_REPRODUCTION_CACHE"
 NETWORK_CHOICES = ("vgg11", "vgg11-quarter")
+TITLES = {"vgg11": "VGG11", "vgg11-quarter": "VGG11 with a quarter of the channels"}
+DATA_TITLES = {"mnist": "MNIST", "fashion": "FashionMNIST"}
 RATES = (0.004, 0.0159, 0.063)  # the paper has 100 from 0.0001 to 0.25
 SWEEP_EPOCHS, SWEEP_TESTS = 40, 2000
 SUBSET_SEED = 0
