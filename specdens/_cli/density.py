@@ -13,11 +13,13 @@ from specdens._cli.matrices import check_matrix, is_sparse, read_matrix
 from specdens._cli.options import (
     Drawing,
     Run,
+    Scales,
     Talk,
     checkpoint_option,
     drawing_options,
     outputs_option,
     run_options,
+    scales_options,
     talk_options,
 )
 from specdens._cli.outputs import check_outputs, write_density, write_outputs
@@ -33,6 +35,7 @@ Examples:
   specdens density A.mtx
   specdens density A.mtx.gz --probes 8 -o density.npz -o density.png
   specdens density A.npz --rank 10 --function log -o log.svg
+  specdens density A.npz --x symlog --log-y -o outliers.png
   specdens density A.npy --tol 1e-3 --checkpoint run.npz -o density.csv
 """
 
@@ -52,6 +55,7 @@ Examples:
     help="Memory that the matrix may take.  [default: 20 times its file, 256 MiB at least, what is free at most]",
 )
 @drawing_options
+@scales_options
 @outputs_option
 @talk_options
 def density(
@@ -60,12 +64,14 @@ def density(
     dtype: str | None,
     max_bytes: int | None,
     drawing: Drawing,
+    scales: Scales,
     outputs: tuple[Path, ...],
     checkpoint: Path | None,
     talk: Talk,
 ) -> None:
     run.check()
     drawing.check(run.method)
+    scales.check(drawing)
     check_outputs(outputs, inputs=[matrix], checkpoint=checkpoint)
     started = time.perf_counter()
     A = read_matrix(matrix, max_bytes=max_bytes)
@@ -75,5 +81,5 @@ def density(
     talk.say(f"{matrix}: {A.shape[0]} × {A.shape[1]}, {stored}{A.dtype}, read and checked in {seconds:.1f} s")
     result = run.density(as_operator(A, dtype=dtype), drawing.function, checkpoint=checkpoint, quiet=talk.quiet)
     result = drawing.redrawn(result)
-    writers = {path: partial(write_density, path, result, title=matrix.name) for path in outputs}
+    writers = {path: partial(write_density, path, result, scales, title=matrix.name) for path in outputs}
     write_outputs(writers, talk, before=[repr(result)])

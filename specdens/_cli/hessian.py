@@ -15,11 +15,13 @@ from specdens._cli.failures import Command, need
 from specdens._cli.options import (
     Drawing,
     Run,
+    Scales,
     Talk,
     checkpoint_option,
     drawing_options,
     outputs_option,
     run_options,
+    scales_options,
     talk_options,
 )
 from specdens._cli.outputs import OutputsFailed, check_outputs, write_density, write_outputs
@@ -97,40 +99,41 @@ def _problem_options(ctx: click.Context, param: click.Parameter, values: tuple[s
     multiple=True,
     help="Passed on to problem() as a keyword argument: a Python literal, or else a string. May be repeated.",
 )
-@click.option("--log-y", is_flag=True, help="Draw the density on a logarithmic axis.")
 @run_options
 @checkpoint_option
 @drawing_options
+@scales_options
 @outputs_option
 @talk_options
 def hessian(
     problem: Path,
     operators: tuple[str, ...],
     options: dict[str, Any],
-    log_y: bool,
     run: Run,
     drawing: Drawing,
+    scales: Scales,
     outputs: tuple[Path, ...],
     checkpoint: Path | None,
     talk: Talk,
 ) -> None:
     run.check()
     drawing.check(run.method)
+    scales.check(drawing)
     check_outputs(outputs, inputs=[problem], checkpoint=checkpoint)
     need("torch", "torch", "specdens hessian")
     with process_group() as rank:
         if rank > 0:  # the first rank talks and writes for all
             outputs, talk = (), replace(talk, quiet=True)
-        _run(problem, operators, options, log_y, run, drawing, outputs, checkpoint, talk)
+        _run(problem, operators, options, run, drawing, scales, outputs, checkpoint, talk)
 
 
 def _run(
     problem: Path,
     operators: tuple[str, ...],
     options: dict[str, Any],
-    log_y: bool,
     run: Run,
     drawing: Drawing,
+    scales: Scales,
     outputs: tuple[Path, ...],
     checkpoint: Path | None,
     talk: Talk,
@@ -149,9 +152,7 @@ def _run(
             result = run.density(A, drawing.function, checkpoint=place, quiet=talk.quiet)
             result = drawing.redrawn(result)
             paths = [_named(output, name, split) for output in outputs]
-            writers = {
-                path: partial(write_density, path, result, title=f"{name}, {split}", log_y=log_y) for path in paths
-            }
+            writers = {path: partial(write_density, path, result, scales, title=f"{name}, {split}") for path in paths}
             try:
                 write_outputs(writers, talk, before=[repr(result)])
             except OutputsFailed:  # the other operators have outputs of their own

@@ -19,6 +19,7 @@ from specdens._density.estimators import DEFAULT_KAPPA
 from specdens._density_request import METHODS
 from specdens._measure.base import Measure
 from specdens._measure.drawings import DENSITY_KERNELS
+from specdens._plotting.single import SCALES
 from specdens._spectral_density import spectral_density
 
 Callback: TypeAlias = Callable[..., None]
@@ -189,6 +190,30 @@ _DRAWING = (
 
 
 @dataclass(frozen=True)
+class Scales:
+    """The options that choose the axes of a picture."""
+
+    log_y: bool
+    x: Literal["linear", "symlog"]
+
+    def check(self, drawing: Drawing) -> None:
+        """Refuse, before any work, two scales of the eigenvalues at once."""
+        if self.x == "symlog" and drawing.function:
+            raise click.UsageError("--x symlog goes with densities of λ; --function log has its own axis.")
+
+
+_SCALES = (
+    click.option("--log-y", is_flag=True, help="Draw the density on a logarithmic axis."),
+    click.option(
+        "--x",
+        type=click.Choice(SCALES),
+        default="linear",
+        help="Scale of the eigenvalues; symlog shows bulk and outliers of both signs.  [default: linear]",
+    ),
+)
+
+
+@dataclass(frozen=True)
 class Talk:
     """The verbosity options."""
 
@@ -241,3 +266,4 @@ def grouped(name: str, group: type[Any], options: tuple[Callable[[Any], Any], ..
 run_options = grouped("run", Run, _RUN)
 drawing_options = grouped("drawing", Drawing, _DRAWING)
 talk_options = grouped("talk", Talk, _TALK)
+scales_options = grouped("scales", Scales, _SCALES)

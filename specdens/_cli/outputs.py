@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +18,7 @@ from specdens._storage.csv import write_csv
 from specdens._storage.save_load import save
 
 if TYPE_CHECKING:
-    from specdens._cli.options import Talk
+    from specdens._cli.options import Scales, Talk
 
     _PathType = click.ParamType[Path]
 else:
@@ -87,21 +87,21 @@ class OutputsFailed(click.exceptions.Exit):
         self.some_written = some_written
 
 
-def write_density(path: Path, density: Density, *, title: str | None = None, log_y: bool = False) -> None:
+def write_density(path: Path, density: Density, scales: Scales, *, title: str | None = None) -> None:
     """Write a density as the suffix says."""
     if path.suffix == ".npz":
         save(path, density)
     elif path.suffix == ".csv":
         write_csv(path, density)
     else:
-        write_picture(path, lambda ax: draw_density(density, ax, log_y=log_y), title=title)
+        write_picture(path, lambda ax: draw_density(density, ax, scales), title=title)
 
 
-def draw_density(density: Density, ax: Any, *, log_y: bool = False, x: Literal["linear", "symlog"] = "linear") -> None:
+def draw_density(density: Density, ax: Any, scales: Scales) -> None:
     """Draw a density with a legend."""
     from specdens._plotting.single import add_legend
 
-    density.plot(ax, log_y=log_y, x=x)
+    density.plot(ax, log_y=scales.log_y, x=scales.x)
     add_legend(ax)
 
 

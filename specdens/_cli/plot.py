@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Literal
 
 import click
 
 from specdens._cli.failures import Command
-from specdens._cli.options import Drawing, Talk, drawing_options, talk_options
+from specdens._cli.options import Drawing, Scales, Talk, drawing_options, scales_options, talk_options
 from specdens._cli.outputs import (
     PICTURES,
     Output,
@@ -27,7 +26,6 @@ from specdens._cross.measure import CrossMeasure
 from specdens._density.density import Density
 from specdens._eigenpairs.result import EigenPairs
 from specdens._plotting.many import plot_densities
-from specdens._plotting.single import SCALES
 from specdens._storage.save_load import load
 
 _HELP = """Draw one or several RESULTs on shared axes.
@@ -56,23 +54,17 @@ Examples:
     required=True,
     help="Picture to write: .png, .svg or .pdf; for a single RESULT also .csv or .npz. May be repeated.",
 )
-@click.option("--log-y", is_flag=True, help="Draw the density on a logarithmic axis.")
-@click.option(
-    "--x",
-    type=click.Choice(SCALES),
-    default="linear",
-    help="Scale of the eigenvalues; symlog shows bulk and outliers of both signs.  [default: linear]",
-)
+@scales_options
 @drawing_options
 @talk_options
 def plot(
     results: tuple[Path, ...],
     outputs: tuple[Path, ...],
-    log_y: bool,
-    x: Literal["linear", "symlog"],
+    scales: Scales,
     drawing: Drawing,
     talk: Talk,
 ) -> None:
+    scales.check(drawing)
     check_outputs(outputs, inputs=results)
     if len(results) > 1 and any(path.suffix not in PICTURES for path in outputs):
         raise click.UsageError("-o .npz and .csv hold one density: give one RESULT.")
@@ -82,11 +74,11 @@ def plot(
 
     def write(path: Path) -> None:
         if path.suffix not in PICTURES:
-            write_density(path, density)
+            write_density(path, density, scales)
         elif len(densities) == 1:
-            write_picture(path, lambda ax: draw_density(density, ax, log_y=log_y, x=x), title=name)
+            write_picture(path, lambda ax: draw_density(density, ax, scales), title=name)
         else:
-            write_picture(path, lambda ax: plot_densities(drawn, ax=ax, log_y=log_y, x=x))
+            write_picture(path, lambda ax: plot_densities(drawn, ax=ax, log_y=scales.log_y, x=scales.x))
 
     write_outputs({path: partial(write, path) for path in outputs}, talk)
 

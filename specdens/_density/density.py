@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from specdens._density.readings import MeasureReadings
 from specdens._density.report import describe
 from specdens._deprecation import resolve_renamed
 from specdens._distributions.atoms import Atoms
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Density:
+class Density(MeasureReadings):
     """The density of eigenvalues, drawn from a measure.
 
     The values are averages over cells around the grid points, so that their mass is exact at any number of points.

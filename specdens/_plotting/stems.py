@@ -38,9 +38,9 @@ def draw_atoms(ax: Any, density: Density, color: Any, label: str | None) -> None
     if twin is None:
         twin = ax.twinx()
         twin.set_label(_MASSES)
-        twin.set_ylabel(name)
-    elif twin.get_ylabel() != name:
-        twin.set_ylabel("number of eigenvalues (stems)")
+        twin.set_ylabel(_fitting(name, ax), fontsize="small")
+    elif twin.get_ylabel() != _fitting(name, ax):
+        twin.set_ylabel(_fitting("number of eigenvalues (stems)", ax), fontsize="small")
     twin.vlines(positions, 0.0, heights, color=color, linewidth=1.2, alpha=0.8)
     twin.plot(positions, heights, "o", color=color, markersize=4.5, fillstyle="none", label=label or "_nolegend_")
     shown = np.concatenate([line.get_ydata() for line in twin.lines])
@@ -51,6 +51,12 @@ def draw_atoms(ax: Any, density: Density, color: Any, label: str | None) -> None
     else:
         twin.set_ylim(0.0, 1.6 * highest)
         twin.yaxis.get_major_locator().set_params(integer=density.measure.probes != "given")
+
+
+def _fitting(name: str, ax: Any) -> str:
+    """Return a name of the axis of masses, or a short one where the Axes are too low for it."""
+    room = ax.get_window_extent().height / ax.figure.dpi  # inches, of which a small letter takes 0.07
+    return name if 0.07 * len(name) <= room or name.startswith("mass") else "eigenvalues (stems)"
 
 
 def _stems(density: Density) -> tuple[Floats, Floats]:

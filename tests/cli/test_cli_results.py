@@ -128,3 +128,11 @@ def test_a_symmetric_log_axis_can_be_asked_for():
     run("plot", "wide.npz", "--log-y", "-o", "wide.svg")
     assert len(symlog) > 10_000
     assert symlog != Path("wide.svg").read_text(encoding="utf-8")
+    np.save("wide.npy", np.diag(eigenvalues))
+    for options in (["--x", "symlog", "--log-y"], ["--log-y"], []):
+        run("density", "wide.npy", *options, "-o", f"{len(options)}.svg")
+    pictures = {Path(f"{k}.svg").read_text(encoding="utf-8") for k in (0, 1, 3)}
+    assert len(pictures) == 3
+    for command in (["plot", "wide.npz"], ["density", "wide.npy"]):
+        line = fail(2, *command, "--x", "symlog", "--function", "log", "-o", "out.svg")
+        assert "--x symlog goes with densities of λ" in line

@@ -233,3 +233,18 @@ def test_the_smoothed_spectrum_lies_within_two_standard_errors(family):
         everywhere, where_drawn = np.median(shares, axis=0)
         assert everywhere >= 0.9, kernel
         assert where_drawn >= 0.9, kernel
+
+
+def test_readings_of_the_measure_are_on_the_density_too():
+    density = sd.fast_lanczos(np.diag(np.linspace(1, 2, 300)), num_steps=30, num_probes=2).log_density()
+    measure = density.measure
+    assert density.count(1.2, 1.4) == measure.count(1.2, 1.4)
+    assert density.weight(1.2, 1.4) == measure.weight(1.2, 1.4)
+    assert density.quantile(0.3) == measure.quantile(0.3)
+    assert density.trace(np.square) == measure.trace(np.square)
+    assert density.mean(np.exp) == measure.mean(np.exp)
+    assert density.logdet(shift=0.5) == measure.logdet(shift=0.5)
+    assert density.schatten(3) == measure.schatten(3)
+    assert density.heat_trace(0.1) == measure.heat_trace(0.1)
+    for name in ("estrada", "entropy", "effective_rank", "condition_number", "convergence"):
+        assert getattr(density, name)() == getattr(measure, name)(), name

@@ -27,6 +27,10 @@ SPECTRA = {
     "2-D Laplacian": laplacian_2d(45),
     "chain": chain(2000),
     "deepnet": deepnet(4000),
+    "random tree": np.linalg.eigvalsh(sd.graph_laplacian(nx.random_labeled_tree(1200, seed=1)).toarray()),
+    "random graph": np.linalg.eigvalsh(nx.to_numpy_array(nx.gnp_random_graph(1200, 3 / 1200, seed=0))),
+    "two bands and a state between": np.concatenate([semicircle(1000) - 4, semicircle(1000) + 4, [0.3]]),
+    "uniform with a heavy null space": np.concatenate([np.zeros(700), np.linspace(0.5, 2, 1300)]),
 }
 RUNS = [(1, 32), (8, 32), (1, 128), (8, 128)]
 
