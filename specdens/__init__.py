@@ -22,7 +22,7 @@ from specdens._measure.base import Measure
 from specdens._measure.chebyshev_moments import ChebyshevMoments
 from specdens._measure.convergence import Convergence
 from specdens._measure.ensemble import EnsembleMeasure, average
-from specdens._measure.estimate import Estimate, Estimates
+from specdens._measure.estimate import Count, Estimate, Estimates
 from specdens._measure.lanczos import SpectralMeasure
 from specdens._measure.resolvent import Resolvent
 from specdens._operators.base import CheaperForm, Operator
@@ -54,6 +54,7 @@ __all__ = [
     "ChebyshevMoments",
     "Combination",
     "Convergence",
+    "Count",
     "Counted",
     "CrossDensity",
     "CrossEstimate",

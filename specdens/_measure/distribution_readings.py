@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from specdens._distributions.cdf import Cdf, Floats
 from specdens._measure.core import MeasureCore
-from specdens._measure.estimate import Estimate, Estimates
+from specdens._measure.estimate import Count, Estimates
 from specdens._measure.quadrature import markov_bounds
 
 
@@ -128,12 +128,12 @@ class DistributionReadings(MeasureCore):
         return self.resolved.stderr_at(np.asarray(x, dtype=np.float64))
 
     @overload
-    def count(self, lo: float, hi: float) -> Estimate: ...
+    def count(self, lo: float, hi: float) -> Count: ...
 
     @overload
     def count(self, lo: ArrayLike, hi: ArrayLike) -> Estimates: ...
 
-    def count(self, lo: ArrayLike, hi: ArrayLike) -> Estimate | Estimates:
+    def count(self, lo: ArrayLike, hi: ArrayLike) -> Count | Estimates:
         """Return the number of eigenvalues in [lo, hi].
 
         Parameters
@@ -143,9 +143,10 @@ class DistributionReadings(MeasureCore):
 
         Returns
         -------
-        Estimate or Estimates
+        Count or Estimates
             The number and its standard error, or arrays of these. For an interval that holds fewer than 1.5 nodes per
             probe the error allows for an eigenvalue of high multiplicity that the run has not resolved.
+            ``count(lo, hi).interval(0.95)`` allows for the skewness of small numbers.
 
         Raises
         ------

@@ -19,7 +19,7 @@ from specdens._distributions.weighted import combine_errors
 from specdens._measure.base import Measure
 from specdens._measure.convergence import Convergence
 from specdens._measure.drawings import Draw
-from specdens._measure.estimate import Estimate
+from specdens._measure.estimate import Count, Estimate
 from specdens._measure.quadrature import Rule
 from specdens._measure.resolved import Resolved
 from specdens._measure.resolvent import Resolvent
@@ -213,8 +213,8 @@ class _AveragedReadings:
         below, above = (self.quantile(np.clip(q + s * stderr, 0.0, 1.0)) for s in (-1.0, 1.0))
         return np.maximum(above - x, x - below)
 
-    def count(self, lo: float, hi: float) -> Estimate:
-        return self._estimate([part.count(lo, hi) for part in self._parts])
+    def count(self, lo: float, hi: float) -> Count:
+        return Count(*self._estimate([part.count(lo, hi) for part in self._parts]))
 
     def trace(self, f: Callable[[Floats], ArrayLike]) -> Estimate:
         return self._estimate([part.trace(f) for part in self._parts])

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scipy.special import chdtri, ndtri
+
 from specdens._distributions.cdf import Floats
+from specdens._distributions.interval import Interval
+
+_NORMAL = 1e6  # degrees of freedom from which on χ² is normal to all digits that matter
 
 
 class Estimate(NamedTuple):
@@ -20,6 +25,82 @@ class Estimate(NamedTuple):
 
     value: float
     stderr: float
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return an interval that contains the exact value with a given probability: symmetric, as errors are normal.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            The probability.
+
+        Returns
+        -------
+        Interval
+            The ends.
+
+        Raises
+        ------
+        ValueError
+            If `level` does not lie between 0 and 1.
+
+        Examples
+        --------
+        >>> import specdens as sd
+        >>> sd.Estimate(10.0, 1.0).interval(0.95)
+        Interval(lo=8.040036015459947, hi=11.959963984540053)
+        """
+        reach = float(ndtri(0.5 + _as_level(level) / 2)) * self.stderr
+        return Interval(self.value - reach, self.value + reach)
+
+
+class Count(Estimate):
+    """A number of eigenvalues and its standard error.
+
+    A probe sees a number of eigenvalues as a χ² variable, which is skew: small numbers are more often underestimated
+    than overestimated.
+    """
+
+    __slots__ = ()
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return an interval that contains the exact number with a given probability, as for χ² of this relative error.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            The probability.
+
+        Returns
+        -------
+        Interval
+            The ends, neither of which is negative.
+
+        Raises
+        ------
+        ValueError
+            If `level` does not lie between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np, specdens as sd
+        >>> count = sd.fast_lanczos(np.diag(np.linspace(0, 1, 5000)), num_probes=4).count(0.998, 1)
+        >>> lo, hi = count.interval()
+        >>> bool(0 < count.value - lo < hi - count.value), bool(lo < 10 < hi)
+        (True, True)
+        """
+        lo, hi = super().interval(level)
+        freedom = 2 * (self.value / self.stderr) ** 2 if self.value > 0 < self.stderr else 0.0
+        if not 1 <= freedom <= _NORMAL:  # a number that is hardly known, or known well
+            return Interval(max(lo, 0.0), max(hi, 0.0))
+        ends = (freedom * self.value / float(chdtri(freedom, 0.5 + side * level / 2)) for side in (-1, 1))
+        return Interval(*ends)
+
+
+def _as_level(level: float) -> float:
+    if not 0 < level < 1:
+        raise ValueError(f"`level` must lie between 0 and 1; got {level!r}. Two standard errors are about 0.95.")
+    return float(level)
 
 
 class Estimates(NamedTuple):

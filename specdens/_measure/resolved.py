@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from specdens._density.smoothing import variance_masses
 from specdens._distributions.atoms import Atoms
 from specdens._distributions.cdf import Cdf, Floats, mixture
-from specdens._measure.estimate import Estimate
+from specdens._measure.estimate import Count, Estimate
 from specdens._measure.function_means import FunctionMean, finite_values, function_mean
 from specdens._measure.isolated import Isolated
 from specdens._measure.known_moments import Controls
@@ -115,7 +115,7 @@ class Resolved:
             return np.asarray(variance)
         return np.maximum(variance - self.controls.explained(rest, isolated), 0.01 * np.asarray(variance))
 
-    def count(self, lo: float, hi: float) -> Estimate:
+    def count(self, lo: float, hi: float) -> Count:
         """Return the number of eigenvalues in [lo, hi]; both ends belong to it, to rounding."""
         room, n = self.room, self.measure.dimension
         value, inside = (
@@ -133,7 +133,7 @@ class Resolved:
             nodes = self.controls.nodes
             random = self._left(random, ((nodes >= lo) & (nodes <= hi)).astype(np.float64), isolated)
         stderr = np.sqrt(random + quadrature**2)
-        return Estimate(n * value, n * float(stderr))
+        return Count(n * value, n * float(stderr))
 
     def quantile(self, q: Floats) -> Floats:
         """Return the smallest x below which the share q of the eigenvalues lies."""
@@ -200,7 +200,7 @@ class Resolved:
             random = self._left(random, rest, mine - mean.value)
         variance = random + (self.share * mean.error) ** 2 + rounding**2
         n = measure.dimension
-        total, stderr = n * scale * float(value), n * scale * float(np.sqrt(variance))
+        total, stderr = n * float(value) * scale, n * float(np.sqrt(variance)) * scale
         if not np.isfinite(total):
             raise ValueError(
                 f"`f` must have a finite sum over the spectrum; got values up to {scale:.3g}, which overflow. "

@@ -111,9 +111,12 @@ def _inspect(A: Operator, seed: int) -> OperatorReport:
     Ax = vectors.copy(product_of_copy(A.__matmul__, A.vectors, x))  # the operator may answer from one buffer
     size = _norm(A, Ax)
     if not np.isfinite(size):
-        return OperatorReport(
-            np.nan, np.nan, np.nan, np.nan, ("the operator is not finite: A @ x contains nan or inf",)
+        problem = (
+            "the squares of A @ x leave the range of float64; scale the operator, for instance 1e-150 * A"
+            if np.isfinite(_norm(A, _sum(A, 0.0, Ax, 2.0**-600, Ax)))
+            else "the operator is not finite: A @ x contains nan or inf"
         )
+        return OperatorReport(np.nan, np.nan, np.nan, np.nan, (problem,))
     again, Ay, Ab = (
         product_of_copy(A.__matmul__, A.vectors, x),
         product_of_copy(A.__matmul__, A.vectors, y),
