@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specdens._distributions.cdf import Floats
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 LOG_AXIS = "log(|λ| + ε)"
 _ROOM = 0.03  # of the width of the picture, beyond the outermost point
+_TICK_ROOM = 0.42  # inches from one power of ten to the next
 _OURS = "_specdens_limits"  # the attribute of an Axes that holds the limits that were set here
 
 
@@ -141,16 +143,18 @@ def _floor(density: Density, linear_width: float | None) -> float:
 
 
 def _symlog_ticks(ax: Any, linear_width: float) -> None:
-    """Write zero and the powers of ten of either sign that lie beyond the linear part, at most five a side."""
+    """Write zero and the powers of ten of either sign that lie beyond the linear part, as many as have room."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     first = int(np.ceil(np.log10(linear_width) + 0.3))
     reach = max(abs(end) for end in ax.get_xlim())
     powers = np.arange(first, max(first, int(np.floor(np.log10(reach)))) + 1)
-    kept = powers[:: max(1, -(-powers.size // 5))]
+    inches = ax.get_window_extent().width / ax.figure.dpi
+    lo, hi = sorted(ax.get_xlim())
+    scale = inches / (np.arcsinh(hi / linear_width) - np.arcsinh(lo / linear_width))
+    kept = _spaced(powers, np.arcsinh(10.0**powers / linear_width) * scale)
     positions = np.concatenate([-(10.0 ** kept[::-1]), [0.0], 10.0**kept])
     names = {0.0: "0"} | {s * 10.0**k: f"${'-' * (s < 0)}10^{{{k}}}$" for k in kept.tolist() for s in (-1, 1)}
-    lo, hi = sorted(ax.get_xlim())
     if np.sum((positions >= lo) & (positions <= hi)) < 3:  # within a decade: 1, 2 and 5 times its powers
         decades = np.arange(int(np.floor(np.log10(linear_width))) - 1, int(np.ceil(np.log10(reach))) + 1)
         steps = np.outer(10.0**decades, [1.0, 2.0, 5.0]).ravel()
@@ -159,6 +163,16 @@ def _symlog_ticks(ax: Any, linear_width: float) -> None:
     ax.xaxis.set_major_locator(FixedLocator(positions.tolist()))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: names.get(x, f"{x:g}")))
     ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _spaced(powers: NDArray[Any], inches: Floats) -> NDArray[Any]:
+    """Return the powers whose labels, so far from zero, stand apart from it and from one another: the largest first."""
+    kept: list[int] = []
+    last = np.inf
+    for k in reversed(range(powers.size)):
+        if min(inches[k], last - inches[k]) >= _TICK_ROOM or (not kept and k == 0):
+            kept, last = [k, *kept], float(inches[k])
+    return powers[kept]
 
 
 def _ticks_of_powers(ax: Any, densities: Sequence[Density]) -> None:

@@ -157,7 +157,7 @@ def _colors(names: Mapping[str, Any], given: Mapping[str, Any] | None) -> list[A
 
 
 def plot_grid(
-    rows: Mapping[str, Mapping[str, Drawable | Mapping[str, Drawable]]],
+    rows: Mapping[str, Drawable | Mapping[str, Drawable | Mapping[str, Drawable]]],
     *,
     x: Literal["linear", "symlog"] = "linear",
     colors: Mapping[str, Any] | None = None,
@@ -172,7 +172,8 @@ def plot_grid(
     ----------
     rows : mapping
         Per row title a mapping from column title to what the panel shows: a density or measure, or several by name.
-        Panels that are missing stay empty.
+        Panels that are missing stay empty. Densities or measures by name, without rows, become panels with these
+        names, wrapped into a grid.
     x, colors, band
         As in `plot_densities`.
     log_y : bool, default True
@@ -201,18 +202,58 @@ def plot_grid(
     (2, 2)
     """
     log_y = resolve_renamed("log", log, "log_y", log_y)
-    columns = list(dict.fromkeys(column for panels in rows.values() for column in panels))
+    if rows and not any(isinstance(row, Mapping) for row in rows.values()):
+        return _wrapped(rows, x=x, colors=colors, log_y=log_y, band=band, panel_size=panel_size)
+    whole: dict[str, Mapping[str, Any]] = {title: _as_row(row) for title, row in rows.items()}
+    columns = list(dict.fromkeys(column for panels in whole.values() for column in panels))
     if not columns:
         raise ValueError("`rows` must hold at least one panel; got none")
     panels = {
         (i, columns.index(column)): _panel(panel)
-        for i, row in enumerate(rows.values())
+        for i, row in enumerate(whole.values())
         for column, panel in row.items()
     }
+    return _draw_panels(
+        panels, (len(rows), len(columns)), list(rows), columns, x=x, colors=colors, log_y=log_y, band=band,
+        panel_size=panel_size,
+    )  # fmt: skip
+
+
+def _as_row(row: Any) -> Mapping[str, Any]:
+    if not isinstance(row, Mapping):
+        raise TypeError(f"`rows` must hold rows of panels, or panels alone; got both, {type(row).__name__} among rows")
+    return row
+
+
+def _wrapped(rows: Mapping[str, Any], **options: Any) -> Any:
+    """Draw panels with a title each, in a grid about half as high as it is wide."""
+    width = min(len(rows), int(np.ceil(np.sqrt(1.5 * len(rows)))))
+    panels = {divmod(i, width): _panel(each) for i, each in enumerate(rows.values())}
+    axes = _draw_panels(panels, (-(-len(rows) // width), width), [], [], **options)
+    for place, title in zip(panels, rows, strict=True):
+        axes[place].set_title(title, fontsize="medium")
+    for j in range(width):  # the lowest panel of a column has the ticks
+        lowest = max(i for i, other in panels if other == j)
+        axes[lowest, j].tick_params(labelbottom=True)
+    return axes
+
+
+def _draw_panels(
+    panels: Mapping[tuple[int, int], dict[str, Density]],
+    shape: tuple[int, int],
+    rows: list[str],
+    columns: list[str],
+    *,
+    x: str,
+    colors: Mapping[str, Any] | None,
+    log_y: bool,
+    band: bool,
+    panel_size: tuple[float, float],
+) -> Any:
+    """Draw panels at their places on shared axes."""
     drawn = [density for named in panels.values() for density in named.values()]
     if len({density.axis for density in drawn}) > 1:
         raise ValueError("`rows` must hold densities of the same axis, because all panels share theirs")
-    shape = (len(rows), len(columns))
     size = (panel_size[0] * shape[1] + 0.8, panel_size[1] * shape[0] + 0.8)
     figure, axes = pyplot().subplots(
         *shape, sharex=True, sharey=True, squeeze=False, figsize=size, layout="constrained"
@@ -220,7 +261,7 @@ def plot_grid(
     width = linear_width_of(x, drawn)
     for place, named in panels.items():
         _draw_named(named, axes[place], width, colors=colors, log_y=log_y, band=band, legend=False)
-    _dress(figure, axes, list(rows), columns, set(panels))
+    _dress(figure, axes, rows, columns, set(panels))
     scale_axes(axes[0, 0], drawn, log_y=log_y, linear_width=width)
     figure.supylabel(axes[0, 0].get_ylabel(), fontsize="medium")
     figure.supxlabel(axes[0, 0].get_xlabel(), fontsize="medium")
@@ -234,11 +275,19 @@ def _panel(panel: Any) -> dict[str, Density]:
     return {name: as_density(value) for name, value in named.items()}
 
 
+def _shared_masses(twins: list[Any]) -> tuple[float, float, bool]:
+    """Return limits for the point masses of all panels, and whether they are logarithmic: 1 beside 2000 must show."""
+    heights = [float(y) for twin in twins for line in twin.lines for y in np.atleast_1d(line.get_ydata())]
+    if heights and max(heights) > 30 * min(heights):
+        return min(heights) / 3, 30 * max(heights), True
+    return 0.0, max((twin.get_ylim()[1] for twin in twins), default=1.0), False
+
+
 def _dress(figure: Any, axes: Any, rows: list[str], columns: list[str], filled: set[tuple[int, int]]) -> None:
     """Write the titles of rows and columns and one legend; give all point masses one scale."""
-    for ax, title in zip(axes[0], columns, strict=True):
-        ax.set_title(title, fontsize="medium")
-    for ax, title in zip(axes[:, 0], rows, strict=True):
+    for j, title in enumerate(columns):
+        axes[min(i for i, other in filled if other == j), j].set_title(title, fontsize="medium")
+    for ax, title in zip(axes[:, 0], rows, strict=False):
         ax.annotate(
             title, (0, 0.5), xytext=(-ax.yaxis.labelpad - 34, 0), xycoords="axes fraction", textcoords="offset points",
             rotation=90, ha="right", va="center",
@@ -248,14 +297,12 @@ def _dress(figure: Any, axes: Any, rows: list[str], columns: list[str], filled: 
             axes[place].set_visible(False)
     twins = [(place, masses_axis(axes[place])) for place in sorted(filled)]
     twins = [(place, twin) for place, twin in twins if twin is not None]
-    top = max((twin.get_ylim()[1] for _, twin in twins), default=1.0)
-    log = any(twin.get_yscale() == "log" for _, twin in twins)
-    bottom = min((twin.get_ylim()[0] for _, twin in twins if twin.get_yscale() == "log"), default=0.0)
+    bottom, top, log = _shared_masses([twin for _, twin in twins])
     for (_, j), twin in twins:
         if log:
             twin.set_yscale("log")
         twin.set_ylim(bottom, top)
-        last = j == len(columns) - 1
+        last = j == axes.shape[1] - 1
         twin.set_ylabel("eigenvalues (stems)" if last else "", fontsize="small")
         twin.tick_params(labelright=last)
     handles: dict[str, Any] = {}

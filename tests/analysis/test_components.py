@@ -87,10 +87,8 @@ def test_the_law_is_drawn_over_the_density_with_its_mass(x, exact):
     A = sd.gram(X, divisor=600)
     measure = sd.spectral_density(A).measure if exact else sd.fast_lanczos(A, num_probes=4)
     found = sd.analysis.significant_components(measure, gamma=1 / 3)
-    for ax, share in (
-        (found.plot(x=x), 1 - 4 / 200),
-        (sd.analysis.fit_marchenko_pastur(measure).plot(x=x), 1 - 4 / 200),
-    ):
+    fit = sd.analysis.fit_marchenko_pastur(measure)
+    for ax, share in ((found.plot(x=x), 1 - 4 / 200), (fit.plot(x=x), measure.weight(*fit.bulk).value)):
         line = next(each for each in ax.lines if each.get_linestyle() == "--")
         at, height = line.get_data()
         if x == "symlog":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -459,3 +460,42 @@ def test_given_power_laws_are_drawn_as_they_are(heavy):
     assert not [label for label in legend_of(sd.plot_loglog(heavy, fit=())) if label.startswith("∝")]
     with pytest.raises(ValueError, match="`fit` must be power laws with per='log'"):
         sd.plot_loglog(heavy, fit=[law], per="log")
+
+
+def test_ten_panels_by_name_are_wrapped_and_titled():
+    named = {f"k = {k}": sd.fast_lanczos(np.diag((k + 1) * np.linspace(-1, 1, 200)), num_steps=9) for k in range(10)}
+    axes = sd.plot_grid(named, x="symlog")
+    visible = [ax for ax in axes.ravel() if ax.get_visible()]
+    assert [ax.get_title() for ax in visible] == list(named)
+    assert axes.shape == (3, 4)
+    assert not axes[2, 3].get_visible()
+    figure = axes[0, 0].figure
+    figure.canvas.draw()
+    for ax in (axes[2, 0], axes[1, 3]):  # the lowest of a column: labels are there, and apart
+        boxes = sorted(
+            (label.get_window_extent().extents[[0, 2]] for label in ax.get_xticklabels() if label.get_text()),
+            key=lambda box: box[0],
+        )
+        assert len(boxes) >= 3
+        assert all(left[1] <= right[0] for left, right in itertools.pairwise(boxes))
+    with pytest.raises(TypeError, match="rows of panels, or panels alone; got both"):
+        sd.plot_grid({"a": {"b": named["k = 0"]}, "c": named["k = 1"]})
+    plt.close(figure)
+
+
+def test_a_column_without_a_first_panel_has_its_title():
+    density = sd.fast_lanczos(np.diag(np.linspace(-1, 1, 50)), num_steps=9).density()
+    axes = sd.plot_grid({"one": {"left": density}, "two": {"right": density}})
+    assert [axes[0, 0].get_title(), axes[1, 1].get_title()] == ["left", "right"]
+    plt.close(axes[0, 0].figure)
+
+
+def test_single_eigenvalues_show_beside_a_null_space_of_another_panel():
+    zeros = np.concatenate([np.zeros(500), np.linspace(1, 2, 500)])
+    spikes = np.concatenate([np.linspace(1, 2, 998), [5.0, 9.0]])
+    axes = sd.plot_grid({"all": {name: sd.fast_lanczos(np.diag(e)) for name, e in (("0", zeros), ("1", spikes))}})
+    twins = [ax for ax in axes[0, 0].figure.axes if ax.get_label().startswith("specdens")]
+    assert len(twins) == 2
+    assert {twin.get_yscale() for twin in twins} == {"log"}
+    assert all(twin.get_ylim()[0] < 0.5 for twin in twins)
+    plt.close(axes[0, 0].figure)
