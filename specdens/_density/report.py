@@ -30,6 +30,9 @@ def describe(density: Density) -> str:
         f"  typical error {_typical_error(density)}",
         f"  from          {density.measure!r}",
     ]
+    pairs = density.outliers
+    if pairs is not None:
+        lines.append(f"  eigenpairs    {pairs.rank} deflated, found with {pairs.num_products} products")
     return "\n".join(lines + [f"  note          {note}" for note in density.notes])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from specdens._eigenpairs.forecast import is_hopeless
 from specdens._eigenpairs.krylov_basis import KrylovBasis
 from specdens._eigenpairs.multiplicity_trial import shows_a_copy, trial_length
 from specdens._eigenpairs.result import EigenPairs, Floats, denominators, preference, warn_unconverged
@@ -58,7 +59,8 @@ def top_eigenpairs(
         The relative residual at which a pair has converged: ‖Av − θv‖ ≤ tol · \|θ\|. By default 10⁻⁶, and √ε ≈ 3·10⁻⁴
         in single precision, which cannot do much better: rounding leaves ε \|θ\|max / \|θ\|.
     max_products
-        Stop here, with a warning if pairs have not converged. By default 1,000 + 100 · `rank`.
+        Stop here, with a warning if pairs have not converged. By default 1,000 + 100 · `rank`, or earlier where the
+        wanted eigenvalues do not stand apart and their residuals fall too slowly to converge by then.
     basis_size
         How many vectors the basis may hold before it is shortened. By default 2 · `rank` + 20; fewer save memory and
         cost products, `rank` + 4 at least. Memory in all: basis_size + rank + 2 vectors.
@@ -102,9 +104,10 @@ def top_eigenpairs(
     rank = as_count("rank", rank, maximum=n)
     as_choice("which", which, _WHICH)
     tol = max(1e-6, math.sqrt(A.vectors.eps)) if tol is None else as_positive("tol", tol)
+    may_give_up = max_products is None
     max_products = 1000 + 100 * rank if max_products is None else as_count("max_products", max_products, minimum=rank)
     basis_size = 2 * rank + 20 if basis_size is None else as_count("basis_size", basis_size, minimum=min(n, rank + 4))
-    search = _Search(KrylovBasis(A, min(n, basis_size), seed), rank, which, tol, trial=trial)
+    search = _Search(KrylovBasis(A, min(n, basis_size), seed), rank, which, tol, trial=trial, may_give_up=may_give_up)
     settings = {"rank": rank, "which": which, "tol": tol, "basis_size": basis_size, "trial": trial, "seed": seed}
     with (monitor or Monitor()).stage("top_eigenpairs", A, settings, total=None) as stage:
         if "values" in stage.saved:
@@ -116,16 +119,21 @@ def top_eigenpairs(
         stage.replace_snapshot(lambda: Snapshot(pairs.state(A)) if pairs.converged.all() else search.snapshot())
         stage.save()
     pairs = replace(pairs, notes=stage.notes)
-    warn_unconverged(pairs, tol=tol, remedy=_remedy(A, pairs, tol))
+    warn_unconverged(pairs, tol=tol, remedy=_remedy(A, pairs, tol, gave_up=search.has_given_up))
     return pairs
 
 
-def _remedy(A: Operator, pairs: EigenPairs, tol: float) -> str:
+def _remedy(A: Operator, pairs: EigenPairs, tol: float, *, gave_up: bool) -> str:
     largest = float(np.abs(pairs.values).max())
     least = denominators(pairs.values, largest, A.vectors.eps)[~pairs.converged].min(initial=math.inf)
     rounding = A.vectors.eps * largest / float(least)
     if tol < rounding:
         return f"Rounding in {A.vectors.name} alone leaves {rounding:.1e} of the least: raise `tol`, or use float64."
+    if gave_up:
+        return (
+            "These eigenvalues do not stand apart from the rest, and the residuals fall too slowly: the search ended "
+            "early. Lower `rank`, raise `tol` or `basis_size`, or give `max_products` to go on."
+        )
     return "Raise `max_products`, `basis_size` or `tol`, or lower `rank`."
 
 
@@ -144,8 +152,12 @@ class _Ritz:
 class _Search:
     """The search: extend the basis, compute Ritz pairs, restart, and test the result with a new random vector."""
 
-    def __init__(self, basis: KrylovBasis, rank: int, which: str, tol: float, *, trial: bool) -> None:
+    def __init__(
+        self, basis: KrylovBasis, rank: int, which: str, tol: float, *, trial: bool, may_give_up: bool
+    ) -> None:
         self.basis, self.rank, self.which, self.tol, self.trial = basis, rank, which, tol, trial
+        self.may_give_up, self.has_given_up = may_give_up, False
+        self.looks: list[tuple[int, float]] = []  # number of products and excess, over the chain
         self.ritz = _Ritz(np.empty(0), np.empty((0, 0)), np.empty(0), np.empty(0))
         self.rest: Floats = np.empty(0)  # values that are not wanted
         self.found: Floats = np.empty(0)  # what the chains before have found
@@ -166,6 +178,8 @@ class _Search:
                 stage.drop_snapshot()  # a restart overwrites the basis
                 self._begin()
             self._follow(max_products, stage)
+            if self.has_given_up:
+                return
             before, self.found = self.found, self.ritz.theta[: self.rank]
             self.rest = self.ritz.theta[self.rank :]
             self.is_following = False
@@ -191,7 +205,7 @@ class _Search:
             basis.restart(self.found, self.ritz.Y[:, : self.rank], keep_tail=False)
         basis.begin_chain()
         self.end, self.pause, self.is_following = basis.num_products + self._trial_length(), 0, True
-        self.last_look = (0, math.inf)
+        self.last_look, self.looks = (0, math.inf), []
 
     def result(self, start: float) -> EigenPairs:
         """Return the wanted pairs as they are now."""
@@ -222,6 +236,11 @@ class _Search:
             excess = self._excess()
             if out or (excess <= 1.0 and basis.num_products >= self.end and not self._shows_a_copy()):
                 return
+            if excess < math.inf:
+                self.looks.append((basis.num_products, excess))
+            self.has_given_up = self.may_give_up and is_hopeless(self.looks, max_products)
+            if self.has_given_up:
+                return
             self.pause = self._next_look(excess)
             if basis.must_shrink:
                 stage.drop_snapshot()
@@ -249,7 +268,7 @@ class _Search:
             "counts": np.array([self.is_following, self.end, self.pause, self.is_done]),
             "theta": ritz.theta, "Y": ritz.Y, "known": ritz.known, "unknown": ritz.unknown,
             "rest": self.rest, "found": self.found, "largest": np.array(self.largest),
-            "last_look": np.array(self.last_look),
+            "last_look": np.array(self.last_look), "looks": np.array(self.looks, dtype=np.float64).reshape(-1, 2),
         }  # fmt: skip
         return Snapshot({**{name: partial(np.asarray, x) for name, x in fixed.items()}, **self.basis.state()})
 
@@ -259,6 +278,7 @@ class _Search:
         self.ritz = _Ritz(arrays["theta"], arrays["Y"], arrays["known"], arrays["unknown"])
         self.rest, self.found, self.largest = arrays["rest"], arrays["found"], float(arrays["largest"])
         self.last_look = (int(arrays["last_look"][0]), float(arrays["last_look"][1]))
+        self.looks = [(int(products), float(excess)) for products, excess in arrays.get("looks", ())]
         self.basis.load(arrays)
 
     def _update_ritz(self) -> _Ritz:
