@@ -1,8 +1,8 @@
 """Open every page of the built site in headless Chromium and check what a reader would notice.
 
 ``python docs/check_browser.py docs/_build/html [--axe axe.min.js] [--screenshots FOLDER]``: no script error, no missing
-picture, no page wider than a screen of 400 pixels, search finds ``fast_lanczos``, the switch turns the page dark, and
-axe-core, if given, finds no serious fault of accessibility.
+picture, no request to another server, every formula drawn, no page wider than a screen of 400 pixels, search finds
+``fast_lanczos``, the switch turns the page dark, and axe-core, if given, finds no serious fault of accessibility.
 """
 
 from __future__ import annotations
@@ -25,6 +25,15 @@ from selenium.webdriver.common.by import By
 PICTURES = "return [...document.images].filter(i => i.complete && i.naturalWidth === 0).map(i => i.src)"
 LAZY = "document.querySelectorAll('img').forEach(i => i.loading = 'eager')"
 WIDTH = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+FORMULAS = """const done = arguments[0];
+const all = [...document.querySelectorAll('.math')];
+if (!all.length) done([0, []]);
+else if (!window.MathJax?.startup?.promise) done([all.length, ['MathJax is not there']]);
+else MathJax.startup.promise.then(() => document.fonts.ready).then(() => done([all.length, all.filter(
+  e => !e.querySelector('mjx-container') || e.querySelector('mjx-merror') || e.getBoundingClientRect().height === 0
+).map(e => e.textContent.slice(0, 60))]))"""
+ELSEWHERE = """return performance.getEntriesByType('resource').map(r => r.name)
+  .filter(name => /^https?:/.test(name) && !name.startsWith(location.origin))"""
 AXE = (
     "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then(r => done(r.violations.map(v => \
 [v.impact, v.id, v.nodes.length, v.nodes[0].html.slice(0, 150)])))"
@@ -60,15 +69,18 @@ def browser() -> webdriver.Chrome:
     return chrome
 
 
-def page_faults(chrome: webdriver.Chrome, address: str, axe: str, *, local: str) -> list[str]:
-    """Return what is wrong with a page."""
+def page_faults(chrome: webdriver.Chrome, address: str, axe: str) -> tuple[int, list[str]]:
+    """Return the number of formulas of a page, and what is wrong with it."""
     chrome.set_window_size(1280, 900)
     chrome.get(address)
     chrome.execute_script(LAZY)
     time.sleep(0.2)
+    formulas, not_drawn = chrome.execute_async_script(FORMULAS)
     errors = [entry["message"] for entry in chrome.get_log("browser")]
-    faults = [f"script: {error[:200]}" for error in errors if local in error or "http" not in error]
+    faults = [f"script: {error[:200]}" for error in errors]
     faults += [f"no picture: {source}" for source in chrome.execute_script(PICTURES)]
+    faults += [f"formula is not drawn: {formula}" for formula in not_drawn]
+    faults += [f"asks another server: {name}" for name in chrome.execute_script(ELSEWHERE)]
     if axe:
         chrome.execute_script(axe)
         found = chrome.execute_async_script(AXE)
@@ -76,7 +88,7 @@ def page_faults(chrome: webdriver.Chrome, address: str, axe: str, *, local: str)
     chrome.set_window_size(400, 800)
     if (beyond := chrome.execute_script(WIDTH)) > 1:
         faults.append(f"{beyond} pixels wider than a screen of 400")
-    return faults
+    return formulas, faults
 
 
 def search_faults(chrome: webdriver.Chrome, address: str) -> list[str]:
@@ -131,17 +143,23 @@ def main() -> None:
     pages = sorted(path.relative_to(arguments.root).as_posix() for path in arguments.root.rglob("*.html"))
     pages = [page for page in pages if not page.startswith("_static/")]  # templates of the theme
     faults: list[str] = []
+    formulas = 0
     with served(arguments.root) as address:
         chrome = browser()
         try:
             for page in pages:
-                faults += [f"{page}: {f}" for f in page_faults(chrome, f"{address}/{page}", axe, local=address)]
+                number, found = page_faults(chrome, f"{address}/{page}", axe)
+                formulas += number
+                faults += [f"{page}: {fault}" for fault in found]
             faults += search_faults(chrome, address) + theme_faults(chrome, address)
             if arguments.screenshots:
                 screenshots(chrome, address, arguments.screenshots)
         finally:
             chrome.quit()
-    checks = "scripts, pictures, narrow screen, search, dark theme" + (", accessibility" if axe else "")
+    faults += [] if formulas else ["no page has a formula"]
+    checks = f"scripts, pictures, {formulas} formulas, narrow screen, search, dark theme" + (
+        ", accessibility" if axe else ""
+    )
     print("\n".join(faults) or f"{len(pages)} pages in Chromium: {checks} are right")
     sys.exit(bool(faults))
 

@@ -35,12 +35,14 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # formulas without a request to another server
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "data", "examples", "language_models", "reproduction"]
+exclude_patterns = ["_build", "data", "examples", "language_models", "reproduction", "verified_tables.md"]
 templates_path = ["_templates"]
+mathjax_path = "mathjax/tex-chtml.js"
 nitpicky = False
 default_role = "py:obj"
 

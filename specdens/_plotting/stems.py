@@ -68,7 +68,7 @@ def _stem_name(density: Density) -> str:
     if density.measure.probes == "given":
         return "mass (stems)"
     known = density.atoms.positions.size <= density.measure.known_atoms.positions.size
-    return f"{'' if known else 'estimated '}number of eigenvalues, of {density.measure.dimension} (stems)"
+    return f"{'' if known else 'estimated '}number of eigenvalues\n(stems), of {density.measure.dimension}"
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

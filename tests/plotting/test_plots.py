@@ -91,7 +91,7 @@ def test_atoms_are_stems_on_an_axis_that_counts_eigenvalues(deflated):
     np.testing.assert_allclose(
         [segment[1] for segment in stems.get_segments()], np.column_stack([heads.get_data()])[:].T
     )
-    assert twin.get_ylabel() == "number of eigenvalues, of 1000 (stems)"
+    assert twin.get_ylabel() == "number of eigenvalues\n(stems), of 1000"
     # 5 would overlap 5.1: the legend has it
     assert legend_of(ax) == ["density", "± 2 standard errors", "also at 5", "point masses (right axis)"]
     assert texts_of(ax) == ["5.1", "4"]
@@ -102,7 +102,7 @@ def test_masses_of_very_different_size_are_on_a_logarithm():
     density = sd.spectral_density(np.diag(np.concatenate([np.zeros(200), [1.0]])), num_steps=10)
     twin = masses_axis(density.plot())
     assert twin.get_yscale() == "log"
-    assert twin.get_ylabel() == "estimated number of eigenvalues, of 201 (stems)"
+    assert twin.get_ylabel() == "estimated number of eigenvalues\n(stems), of 201"
 
 
 def test_the_masses_of_several_densities_share_one_scale():

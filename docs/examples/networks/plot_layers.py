@@ -29,5 +29,9 @@ sizes = {"0": 64 * 40 + 40, "2": 40 * 10 + 10}
 for name, density in densities.items():
     trace = density.measure.trace(lambda x: x)
     print(f"layer {name}: {sizes[name]:5} parameters, tr G = {trace.value:.2f} ± {trace.stderr:.2f}")
-axes = sd.plot_densities({f"layer {name}": density for name, density in densities.items()}, log_y=True)
-axes.figure.set_size_inches(8, 4)
+
+# %%
+# On an axis that is logarithmic away from zero, with the null spaces and the largest eigenvalues as stems:
+named = {f"layer {name}": density for name, density in densities.items()}
+axes = sd.plot_densities(named, x="symlog", log_y=True)
+axes.figure.set_size_inches(8, 4.5)

@@ -40,7 +40,7 @@ for _ in range(30):
 # And its curvature:
 curv = sdt.Curvature(model.eval(), loss, (X, y))
 densities = curv.densities("Hess", "G", "H", num_steps=80)
-axes = sd.plot_densities(densities, log_y=True)
-axes.figure.set_size_inches(8, 4)
+axes = sd.plot_densities(densities, x="symlog", log_y=True, band=False)
+axes.figure.set_size_inches(8, 4.5)
 for name, density in densities.items():
     print(f"{name:5} from {density.measure.nodes[0].min():8.3f} to {density.measure.nodes[0].max():8.3f}")

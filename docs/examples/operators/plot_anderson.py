@@ -14,7 +14,6 @@ import specdens as sd
 
 n, W = 20_000, 4.0
 hopping = sp.diags_array([np.ones(n - 1), np.ones(n - 1)], offsets=[1, -1])
-grid = np.linspace(-4.5, 4.5, 600)
 
 
 def chain(seed):
@@ -22,9 +21,8 @@ def chain(seed):
 
 
 # %%
-# The average over eight realisations, with another seed for each. Their spread gives the error of the mean.
-values = np.array([sd.fast_lanczos(chain(s), num_steps=150, seed=s).density(grid=grid).values for s in range(8)])
-mean, stderr = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
+# The average over eight realisations, with another seed for each: its error holds both the disorder and the probes.
+ensemble = sd.average([sd.fast_lanczos(chain(seed), num_steps=150, seed=seed) for seed in range(8)])
 
 # %%
 # The local density of states at the middle of one realisation: the start vector is the site.
@@ -35,9 +33,8 @@ order = np.argsort(local.weights[0])[::-1][:8]
 share = local.weights[0][order].sum()
 
 fig, (top, bottom) = plt.subplots(2, 1, layout="constrained", figsize=(7, 5), sharex=True)
-top.plot(grid, mean)
-top.fill_between(grid, mean - 2 * stderr, mean + 2 * stderr, alpha=0.3)
-top.set(ylabel="density of states", title="average over 8 realisations")
+ensemble.density().plot(ax=top)
+top.set(xlabel="", ylabel="density of states", title="average over 8 realisations")
 bottom.vlines(local.nodes[0], 0, local.weights[0])
 bottom.set(
     xlabel="energy E / t", ylabel="weight at the site", title=f"one site: 8 states hold {share:.0%} of the weight"

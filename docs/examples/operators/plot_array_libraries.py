@@ -22,7 +22,7 @@ except ImportError:
 else:
     matrices["JAX"] = jnp.asarray(M)
 
-measures = {name: sd.fast_lanczos(A, num_steps=40, num_probes=4) for name, A in matrices.items()}
+measures = {name: sd.fast_lanczos(A, num_steps=40, num_probes=16) for name, A in matrices.items()}
 for name, measure in measures.items():
     print(f"{name:6} {measure.count(-1, 1)}  distance to NumPy {sd.analysis.distance(measure, measures['NumPy']):.1e}")
 
