@@ -71,10 +71,9 @@ def peers() -> list[dict[str, str]]:
             got = f"reads {float(scipy.io.mmread(io.BytesIO(text.encode())).toarray()[0, 0]):g}"
         except ValueError as error:
             got = f"refuses: {error}"
-        rows.append({
-            "tool": f"SciPy {version('scipy')}, `mmread`", "case": f"entry `{entry}` in a Matrix Market file, {meant:g} meant",
-            "there": got, "here": "refused, with the line",
-        })  # fmt: skip
+        case = f"entry `{entry}` in a Matrix Market file, {meant:g} meant"
+        tool = f"SciPy {version('scipy')}, `mmread`"
+        rows.append({"tool": tool, "case": case, "there": got, "here": "refused, with the line"})
     return rows + _layer_norm()
 
 
@@ -114,29 +113,43 @@ def _layer_norm() -> list[dict[str, str]]:
 
 def tables(store: dict[str, Any]) -> str:
     """Return the tables of the page."""
-    measured, once = store["measured"], store["once"]
-    lines = [f"## Kills, measured {measured['kills']['date']}", "", "| run | kills | inside a write | resumed result | command |",
-             "|---|---|---|---|---|"]  # fmt: skip
-    for row in measured["kills"]["rows"]:
-        total = row["in a write"] + row["between"] + row["before the first"]
-        lines.append(f"| `{row['method']}`, rank 3, 2 × 80 steps | {total} | {row['in a write']} | "
-                     f"{'equal bit for bit' if row['equal'] else '**differs**'} | `{row['command']}` |")  # fmt: skip
-    lines += ["", f"## Damaged files, measured {measured['files']['date']}", "",
-              "Refused in words, or read as before the damage; \"read\" are files whose damage made another valid file "
-              "(compared with an independent reader). A failure is a crash, a hang, a raw exception or a wrong value.", "",
-              "| file | cases | refused | same | read | failures | command |", "|---|---|---|---|---|---|---|"]  # fmt: skip
-    for row in measured["files"]["rows"]:
-        lines.append(f"| {FORMATS[row['format']]} | {row['cases']:,} | {row['refused']:,} | {row['same']:,} | {row['read']:,} | "
-                     f"{row['failed']} | `{row['command']}` |")  # fmt: skip
-    lines += ["", f"## Silent errors elsewhere, measured {measured['peers']['date']}", "",
-              "Wrong values without a warning; `python docs/verified.py --only peers`.", "",
-              "| tool | case | there | here |", "|---|---|---|---|"]  # fmt: skip
-    lines += [f"| {row['tool']} | {row['case']} | {row['there']} | {row['here']} |" for row in measured["peers"]["rows"]]
-    for table in once:
-        lines += ["", f"## {table['title']}", "", f"{table['about']} `{table['command']}`", "",
-                  "| " + " | ".join(table["columns"]) + " |", "|" + "---|" * len(table["columns"])]  # fmt: skip
-        lines += ["| " + " | ".join(row) + " |" for row in table["rows"]]
-    return "\n".join(lines) + "\n"
+    measured, parts = store["measured"], []
+    rows = []
+    for run in measured["kills"]["rows"]:
+        number = run["in a write"] + run["between"] + run["before the first"]
+        result = "equal bit for bit" if run["equal"] else "**differs**"
+        work = f"`{run['method']}`, rank 3, 2 × 80 steps"
+        rows.append([work, str(number), str(run["in a write"]), result, f"`{run['command']}`"])
+    title = f"Kills, measured {measured['kills']['date']}"
+    parts.append(_table(title, "", ["run", "kills", "inside a write", "resumed result", "command"], rows))
+
+    counts = ("cases", "refused", "same", "read", "failed")
+    rows = [
+        [FORMATS[run["format"]], *(f"{run[count]:,}" for count in counts), f"`{run['command']}`"]
+        for run in measured["files"]["rows"]
+    ]
+    about = (
+        "Refused in words, or read as before the damage (same), or read as the valid file that the damage made, as an "
+        "independent reader does. A crash, a hang, a raw exception or a wrong value has failed."
+    )
+    title = f"Damaged files, measured {measured['files']['date']}"
+    parts.append(_table(title, about, ["file", *counts, "command"], rows))
+
+    columns = ["tool", "case", "there", "here"]
+    rows = [[run[column] for column in columns] for run in measured["peers"]["rows"]]
+    about = "Wrong values without a warning; `python docs/verified.py --only peers`."
+    parts.append(_table(f"Silent errors elsewhere, measured {measured['peers']['date']}", about, columns, rows))
+
+    for each in store["once"]:
+        about = f"{each['about']} `{each['command']}`"
+        parts += [_table(each["title"], about, each["columns"], each["rows"])]
+    return "\n".join(parts)
+
+
+def _table(title: str, about: str, columns: list[str], rows: list[list[str]]) -> str:
+    lines = [f"## {title}", "", about, "", *(f"| {' | '.join(row)} |" for row in [columns, *rows]), ""]
+    lines.insert(5, "|" + "---|" * len(columns))
+    return "\n".join(lines)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 import re
@@ -37,3 +38,19 @@ def test_the_blocks_of_a_page_run_one_after_another(page, tmp_path):
     environment = {**os.environ, "MPLBACKEND": "agg"}
     done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("name", ["matrix", "network"])
+def test_a_tutorial_can_be_pasted_into_the_interpreter(name):
+    """A line that follows an indented block without an empty line is a syntax error there."""
+    for block in blocks(DOCS / "tutorials" / f"{name}.md"):
+        lines = block.splitlines()
+        for before, after in itertools.pairwise(lines):
+            ends = before.startswith((" ", "\t")) and after and not after.startswith((" ", "\t", ")", "]", "}"))
+            assert not ends or _is_continuation(lines, after), f"{name}: an empty line is missing before: {after}"
+
+
+def _is_continuation(lines: list[str], line: str) -> bool:
+    """Return whether a line belongs to a statement in brackets that began before."""
+    text = "\n".join(lines[: lines.index(line)])
+    return sum(map(text.count, "([{")) > sum(map(text.count, ")]}"))
