@@ -81,10 +81,19 @@ def scale_axes(ax: Any, densities: Sequence[Density], *, log_y: bool, linear_wid
     if axis == "|λ|":
         ax.set_xscale("log")
     if log_y or axis == "|λ|":
-        ax.set_yscale("log")
+        _set_log_y(ax)
     _set_limits(ax, densities, linear_width)
     if linear_width is not None:
         _symlog_ticks(ax, linear_width)
+
+
+def _set_log_y(ax: Any) -> None:
+    """Make the vertical axis logarithmic; matplotlib warns where it scales it to a curve that is zero everywhere."""
+    automatic = ax.get_autoscaley_on()
+    if automatic:
+        ax.set_ylim(0.1, 1.0)
+    ax.set_yscale("log")
+    ax.set_autoscaley_on(automatic)
 
 
 # -- limits ----------------------------------------------------------------------------------------------------------

@@ -499,3 +499,11 @@ def test_single_eigenvalues_show_beside_a_null_space_of_another_panel():
     assert {twin.get_yscale() for twin in twins} == {"log"}
     assert all(twin.get_ylim()[0] < 0.5 for twin in twins)
     plt.close(axes[0, 0].figure)
+
+
+def test_point_masses_alone_are_drawn_on_a_logarithmic_axis():
+    # the curve is zero everywhere, which matplotlib would warn of
+    ax = sd.spectral_density(np.diag([0.0, 1.0, 1.0, 5.0])).plot(log_y=True)
+    assert ax.get_yscale() == "log"
+    assert 0 < ax.get_ylim()[0] < ax.get_ylim()[1]
+    plt.close(ax.figure)
