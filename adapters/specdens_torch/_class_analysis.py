@@ -63,7 +63,25 @@ class ClassAnalysis(OperatorFamily):
         )  # fmt: skip
 
     def class_traces(self, *, num_probes: int = 16, seed: int = 0) -> ClassTraces:
-        """Return Tr(B2c) for every class c, with standard errors; one Jv per probe gives them all."""
+        """Return Tr(B2c) for every class c, with standard errors; one Jv per probe gives them all.
+
+        Parameters
+        ----------
+        num_probes : int, default 16
+            The number of random vectors.
+        seed : int, default 0
+            Their seed.
+
+        Returns
+        -------
+        ClassTraces
+            The traces; it prints as a table.
+
+        Raises
+        ------
+        TypeError
+            If the loss is not cross-entropy with class labels.
+        """
         return class_traces(self.B2, num_probes=as_count("num_probes", num_probes), seed=seed)
 
     def plot_class_structure(

@@ -33,9 +33,9 @@ class Curvature(SpectralDensities, ParameterBlocks, ClassAnalysis):
 
     Parameters
     ----------
-    model
+    model : torch.nn.Module
         A module in eval mode (dropout and batch norm in training mode are refused).
-    loss
+    loss : loss module, callable or "model"
         ``nn.CrossEntropyLoss``, ``nn.MSELoss``, ``nn.BCEWithLogitsLoss`` with any of their options, their functions
         in ``torch.nn.functional`` (or a ``functools.partial`` of one), or any twice differentiable function of
         (output, target) that returns one loss per example. "model" takes the loss that the model itself returns when
@@ -43,46 +43,50 @@ class Curvature(SpectralDensities, ParameterBlocks, ClassAnalysis):
         in it, such as a router loss, is part of H. Where a batch is a dict whose labels the model takes as an argument,
         cross-entropy uses the targets that the model compares its logits with: those of causal language models are
         shifted by one place. A difference to the model's own loss is refused.
-    data
+    data : DataLoader, iterable of batches or one batch
         A ``DataLoader`` or any iterable of batches, or one batch (x, y). A batch is a tuple (inputs, …, targets) or a
         dict with its targets under "labels", "label", "targets", "target" or "y". A loader that shuffles is welcome
         where its batches are kept: all that is computed are sums over examples, whatever their order. One that
         augments its data, drops random examples or draws them anew is refused, since every run would be that of
         another data set; ``list(loader)`` takes what one pass gives.
-    params
+    params : str, Module, Parameter or sequence of these, optional
         Names, glob patterns, modules or parameters, or several of these; by default all that require gradients.
-    forward
+    forward : callable, optional
         ``forward(model, batch) -> outputs``, where calling the model with all of the batch but the targets will not do;
         with ``loss="model"`` it returns what the model returns.
-    reduction
+    reduction : {"mean", "sum"}, optional
         "mean" or "sum": what a function that returns a scalar has done, or what to do instead of what the loss says.
-    count
+    count : callable or number, optional
         With a mean of unknown count: a function (output, target) -> number of terms, or a number per batch; with
         ``loss="model"`` a function of the batch.
-    cache
+    cache : {"auto", "off"} or int, default "auto"
         What the kept graphs of batches may take: "auto" (half of the free memory, which all kept graphs and data of the
         process share, and less where one product needs it), a number of bytes, or "off".
-    keep_data
+    keep_data : bool, optional
         Whether to keep the batches: by default where they fit in half of the free memory; they are streamed otherwise.
-    check
+    check : bool, default True
         Whether to check that the outputs are deterministic, with two passes of the first batch, and that the loader
         gives the same data again: by its indices and a few examples where it reads a data set by index and its batches
         are kept, by a second pass otherwise.
-    jvp_route
+    jvp_route : {"forward", "double backward"}, optional
         How Jv is computed: "forward" (forward mode) or "double backward". They agree up to rounding. By default the
         faster is found by timing, so that two runs may differ in their last digits; naming one settles that.
-
-    group
+    group : ProcessGroup or False, optional
         The process group of torch.distributed whose ranks share the data: None for the default group where one has been
         initialised (as under ``torchrun``), False for this process alone. `data` is then the part of this rank; parts
         may differ in size and may be empty. All ranks make the same calls and get the same results.
-
-    shard_vectors
+    shard_vectors : bool, optional
         Whether R ranks share the rows of vectors, so that each holds p / R of the p entries: by default where the
         model has DTensors, as `shard_parameters` makes them. Nothing of length p then exists on any rank: parameters
         and vectors are gathered, and gradients summed, layer by layer. With True and a model that every rank has as a
         whole, only the vectors are shared. Graphs of batches are not kept, and the model must call its layers in the
         same order whatever the data.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the model is random or not twice differentiable, the loss or the data cannot be used, or an argument is out
+        of range; before the first product.
 
     Notes
     -----

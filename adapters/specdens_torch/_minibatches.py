@@ -49,7 +49,18 @@ class MinibatchEigenvalues:
         return np.asarray(spread / np.sqrt(count))
 
     def quantile(self, q: float) -> Floats:
-        """Return a quantile over batches of every eigenvalue."""
+        """Return a quantile over batches of every eigenvalue.
+
+        Parameters
+        ----------
+        q : float
+            The share, between 0 and 1.
+
+        Returns
+        -------
+        ndarray
+            One number per eigenvalue.
+        """
         return np.asarray(np.quantile(self.values, q, axis=0))
 
     def __str__(self) -> str:

@@ -25,15 +25,38 @@ class Atoms(NamedTuple):
 
     @classmethod
     def none(cls) -> Atoms:
-        """Return no atoms."""
+        """Return no atoms.
+
+        Returns
+        -------
+        Atoms
+            Empty arrays.
+        """
         return cls(np.empty(0), np.empty(0))
 
     def mass(self) -> float:
-        """Return the sum of the masses."""
+        """Return the sum of the masses.
+
+        Returns
+        -------
+        float
+            The sum.
+        """
         return float(np.sum(self.masses))
 
     def scaled(self, factor: float) -> Atoms:
-        """Return the atoms with their masses multiplied by a factor."""
+        """Return the atoms with their masses multiplied by a factor.
+
+        Parameters
+        ----------
+        factor : float
+            The factor.
+
+        Returns
+        -------
+        Atoms
+            Atoms at the same positions.
+        """
         return Atoms(self.positions, self.masses * factor)
 
 

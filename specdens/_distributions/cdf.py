@@ -34,6 +34,18 @@ class Cdf:
 
         The slabs are in increasing order and do not overlap. The exception are atoms of negligible mass inside a slab:
         they are moved to its end.
+
+        Parameters
+        ----------
+        left, right : ndarray
+            The ends of every slab; an atom has both at one place.
+        mass : ndarray
+            The mass of every slab.
+
+        Returns
+        -------
+        Cdf
+            The distribution function.
         """
         upper = np.cumsum(mass)
         positions = np.maximum.accumulate(np.column_stack([left, right]).ravel())
@@ -41,7 +53,18 @@ class Cdf:
 
     @classmethod
     def of_atoms(cls, positions: Floats, masses: Floats) -> Cdf:
-        """Return the step function with jumps of `masses` at increasing `positions`."""
+        """Return the step function with jumps of `masses` at increasing `positions`.
+
+        Parameters
+        ----------
+        positions, masses : ndarray
+            Where the jumps are, and how high.
+
+        Returns
+        -------
+        Cdf
+            The distribution function.
+        """
         return cls.of_slabs(positions, positions, masses)
 
     @property
@@ -63,7 +86,18 @@ class Cdf:
         return np.where(np.isnan(x), np.nan, value)
 
     def jumps(self, lo: ArrayLike, hi: ArrayLike) -> Floats:
-        """Return the mass of the jumps strictly between lo and hi."""
+        """Return the mass of the jumps strictly between lo and hi.
+
+        Parameters
+        ----------
+        lo, hi : array_like
+            The ends of the intervals.
+
+        Returns
+        -------
+        ndarray
+            The masses, one per interval.
+        """
         is_jump = self.positions[1:] == self.positions[:-1]
         at = self.positions[1:][is_jump]
         total = np.concatenate([[0.0], np.cumsum(np.diff(self.values)[is_jump])])
@@ -71,7 +105,18 @@ class Cdf:
         return np.maximum(inside, 0.0)
 
     def quantile(self, q: ArrayLike) -> Floats:
-        """Return the smallest x at which the function reaches the share q of its mass."""
+        """Return the smallest x at which the function reaches the share q of its mass.
+
+        Parameters
+        ----------
+        q : array_like
+            Shares between 0 and 1.
+
+        Returns
+        -------
+        ndarray
+            The positions, of the shape of q.
+        """
         # slightly less, so that a level which rounding just misses counts as reached
         level = np.asarray(q, dtype=np.float64) * self.mass * (1 - 1e-14)
         j = np.clip(np.searchsorted(self.values, level, side="left"), 1, self.values.size - 1)

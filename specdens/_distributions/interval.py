@@ -36,7 +36,23 @@ class Interval(NamedTuple):
         return self.lo / 2 + self.hi / 2
 
     def widened(self, margin: float) -> Interval:
-        """Return the interval with `margin` of its width added at either end, and never of width zero."""
+        """Return the interval with `margin` of its width added at either end, and never of width zero.
+
+        Parameters
+        ----------
+        margin : float
+            What is added at either end, as a share of the width.
+
+        Returns
+        -------
+        Interval
+            The wider interval.
+
+        Raises
+        ------
+        ValueError
+            If the margin is negative or not finite.
+        """
         margin = as_margin(margin)
         room = margin * self.width
         if self.width <= 1e-12 * max(abs(self.lo), abs(self.hi)):  # a single eigenvalue, to rounding

@@ -28,23 +28,23 @@ class EigenPairs:
 
     Attributes
     ----------
-    values
+    values : ndarray
         The eigenvalues θ with their signs, float64, in the order that was asked for.
-    vectors
+    vectors : array
         Orthonormal columns, of shape (n, rank), in the array library and on the device of the operator.
-    residuals
+    residuals : ndarray
         Relative residuals ‖Av − θv‖ / |θ| of every pair, in the unit of `tol`. Where θ is zero to working precision
         (|θ| below ε^⅔ of the largest |θ| seen) this ratio means nothing, and the residual is
         relative to the largest |θ| instead.
-    converged
+    converged : ndarray of bool
         Which residuals are within the tolerance.
-    num_products
+    num_products : int
         How many products with the operator were spent; a product with a block counts its columns.
-    seconds
+    seconds : float
         Wall time.
-    notes
+    notes : tuple of str
         What the run has to say of how it was made.
-    scales
+    scales : ndarray or None
         What the residuals are relative to, |θ| if None.
     """
 
@@ -68,7 +68,20 @@ class EigenPairs:
         return self.residuals * (np.abs(self.values) if self.scales is None else self.scales)
 
     def transformed(self, factor: float, shift: float) -> EigenPairs:
-        """Return the pairs of factor · A + shift · I, with residuals relative to the new values."""
+        """Return the pairs of factor · A + shift · I, with residuals relative to the new values.
+
+        Parameters
+        ----------
+        factor : float
+            What every eigenvalue is multiplied by.
+        shift : float
+            What is added to it.
+
+        Returns
+        -------
+        EigenPairs
+            The same vectors with the new values.
+        """
         values = factor * self.values + shift
         eps = float(np.finfo(dtype_name(self.vectors.dtype)).eps)
         scales = denominators(values, float(np.max(np.abs(values), initial=0.0)), eps)

@@ -37,23 +37,28 @@ def subspace_iteration(
 
     Parameters
     ----------
-    A
+    A : OperatorLike
         Anything that `as_operator` takes; Hermitian.
-    rank
+    rank : int
         How many pairs: the C outliers of a classifier with C classes.
-    num_iters
+    num_iters : int, default 128
         At most so many iterations, of `rank` products each.
-    tol
+    tol : float, default 1e-3
         The relative residual at which iterations stop: ‖Av − θv‖ ≤ tol · \|θ\| for every pair.
-    seed
+    seed : int, default 0
         The start vectors are a function of (seed, column).
-    monitor
+    monitor : Monitor, optional
         Progress and checkpoints, as for `fast_lanczos`.
 
     Returns
     -------
     EigenPairs
         Ordered by descending magnitude, with signs. The residuals are computed from the vectors and their products.
+
+    Raises
+    ------
+    ValueError
+        If `rank` exceeds the dimension, or a product is not finite.
 
     Notes
     -----

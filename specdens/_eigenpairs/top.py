@@ -47,35 +47,40 @@ def top_eigenpairs(
 
     Parameters
     ----------
-    A
+    A : OperatorLike
         Anything that `as_operator` takes; real symmetric or complex Hermitian.
-    rank
+    rank : int
         How many pairs.
-    which
+    which : {"magnitude", "largest", "smallest", "both"}, default "magnitude"
         ``"magnitude"``: largest \|λ\|, in descending order of it. ``"largest"``: largest λ, descending.
         ``"smallest"``: smallest λ, ascending. ``"both"``: half from each end (one more of the largest when `rank` is
         odd), descending.
-    tol
+    tol : float, optional
         The relative residual at which a pair has converged: ‖Av − θv‖ ≤ tol · \|θ\|. By default 10⁻⁶, and √ε ≈ 3·10⁻⁴
         in single precision, which cannot do much better: rounding leaves ε \|θ\|max / \|θ\|.
-    max_products
+    max_products : int, optional
         Stop here, with a warning if pairs have not converged. By default 1,000 + 100 · `rank`, or earlier where the
         wanted eigenvalues do not stand apart and their residuals fall too slowly to converge by then.
-    basis_size
+    basis_size : int, optional
         How many vectors the basis may hold before it is shortened. By default 2 · `rank` + 20; fewer save memory and
         cost products, `rank` + 4 at least. Memory in all: basis_size + rank + 2 vectors.
-    trial
+    trial : bool, default True
         Whether to look for further copies of multiple eigenvalues, as the notes say. Without, up to a third of the
         products is saved, and each may be found once only, as by ARPACK.
-    seed
+    seed : int, default 0
         The start vectors are a function of (seed, number).
-    monitor
+    monitor : Monitor, optional
         Progress and checkpoints, as for `fast_lanczos`.
 
     Returns
     -------
     EigenPairs
         The residuals come from the recurrence, which knows A times every basis vector, with ε \|θ\|max for rounding.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or a product is not finite.
 
     Notes
     -----

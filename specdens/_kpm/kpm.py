@@ -50,21 +50,26 @@ def kpm(
 
     Parameters
     ----------
-    A
+    A : OperatorLike
         A real symmetric or complex Hermitian operator: anything that `as_operator` takes.
-    num_moments
+    num_moments : int, default 256
         The number of moments, μ_0 included; num_moments/2 products per probe.
     num_probes, seed, block_size, probes
         As for `fast_lanczos`; the same seed gives the same probes.
-    bounds
+    bounds : (float, float), optional
         (lo, hi), which must contain the spectrum outside the known atoms. By default from 32 Lanczos steps, with a
         margin; where the moments show that an eigenvalue was missed, from more steps, and the moments are made anew.
-    check
+    check : bool, default True
         Whether to check on the way that the operator is deterministic (one further product) and Hermitian (none).
-    keep_vectors
+    keep_vectors : bool, default False
         Whether the result keeps the last two vectors of every probe, so that `extend` can add moments.
     monitor, executor
         Progress and checkpoints, and where to run the blocks of probes, as for `fast_lanczos`.
+
+    Returns
+    -------
+    ChebyshevMoments
+        The moments of every probe, with the same readings as a `SpectralMeasure`.
 
     Raises
     ------

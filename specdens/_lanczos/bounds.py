@@ -25,18 +25,28 @@ def spectral_bounds(
 
     Parameters
     ----------
-    A
+    A : OperatorLike
         Anything that `as_operator` takes.
-    num_steps
+    num_steps : int, default 32
         The number of products; the dimension if that is less.
-    margin
+    margin : float, default 0.05
         What is added at either end, as a share of the width: the outermost Ritz values lie within the spectrum.
-    seed
+    seed : int, default 0
         The seed of the start vector.
-    within
+    within : (float, float), optional
         (lo, hi), known to contain the spectrum: (0, np.inf) for a positive semi-definite operator. The margin does not
         go beyond it. By default what the operator knows: 0 for `gram` and for the curvature G, (0, 2) for a normalized
         `graph_laplacian`.
+
+    Returns
+    -------
+    Interval
+        The ends ``lo`` and ``hi``.
+
+    Raises
+    ------
+    ValueError
+        If `margin` is negative or not finite.
 
     Examples
     --------
@@ -84,10 +94,20 @@ def normalize(A: Any, bounds: Any = None) -> Normalized:
 
     Parameters
     ----------
-    A
+    A : OperatorLike
         Anything that `as_operator` takes.
-    bounds
+    bounds : (float, float), optional
         (lo, hi), which must contain the spectrum; by default `spectral_bounds` of A, which costs 32 products.
+
+    Returns
+    -------
+    Normalized
+        The operator (A − c)/d for the interval [c − d, c + d].
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `bounds` are not two increasing finite numbers.
 
     Examples
     --------

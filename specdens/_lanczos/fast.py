@@ -44,33 +44,45 @@ def fast_lanczos(
 
     Parameters
     ----------
-    A
+    A : OperatorLike
         A real symmetric or complex Hermitian operator: anything that `as_operator` takes.
-    num_steps
+    num_steps : int, optional
         The number of products per probe; by default 128, or the dimension if that is less.
-    num_probes
+    num_probes : int, default 1
         The number of random start vectors; the sampling error falls with its root.
-    seed
+    seed : int, default 0
         Probe j depends on (seed, j) only: the same in float32, on another device, in another block.
-    block_size
+    block_size : int, optional
         The number of probes that run together; by default up to 8 in up to 1 GiB, and 1 where the operator has no
         products with blocks or where an executor runs the blocks.
-    probes
+    probes : {"gaussian", "rademacher"} or array, default "gaussian"
         "gaussian", "rademacher", or start vectors of shape (n,) or (n, k): the measure is then their local density of
         states, without sampling error.
-    check
+    check : bool, default True
         Whether to check that the operator is deterministic (one further product) and Hermitian (none).
-    keep_vectors
+    keep_vectors : bool, default False
         Whether the result keeps the last two vectors of every probe, so that `extend` can add steps.
-    monitor
+    monitor : Monitor, optional
         Progress and checkpoints; by default a progress bar on a terminal.
-    executor
+    executor : Executor or callable, optional
         Where to run the blocks of probes: anything that follows ``concurrent.futures.Executor`` (a process pool,
         dask's ``client.get_executor()``, mpi4py's ``MPIPoolExecutor()``), or a function that makes one. The result is
         the same bit for bit as with the same `block_size` in this process. Blocks that were lost with a worker run
         again, on the executor if it still works or can be made anew, else in this process; the notes say so. Progress
         and checkpoints move on with every finished block. The operator is pickled once per block, unless the
         executor is a ``ThreadPoolExecutor``.
+
+    Returns
+    -------
+    SpectralMeasure
+        The coefficients of the recurrence of every probe, from which everything else is read.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, before the first product.
+    ValueError
+        If products are not finite, not deterministic or not those of a Hermitian operator.
 
     Examples
     --------

@@ -92,17 +92,27 @@ def slow_lanczos(
 
     Parameters
     ----------
-    A
+    A : OperatorLike
         A real symmetric or complex Hermitian operator: anything that `as_operator` takes.
-    num_steps
+    num_steps : int, optional
         The number of products per probe, up to the dimension; by default 128, or the dimension if that is less.
     num_probes, seed, probes, check
         As for `fast_lanczos`; probes run one after the other.
-    memory_limit
+    memory_limit : float, default 4 GiB
         The number of bytes that the vectors may take, 4 GiB by default. What will be needed is logged (logger
         "specdens") and a run that needs more is refused before it starts.
     monitor, executor
         Progress and checkpoints, and where to run the probes, as for `fast_lanczos`.
+
+    Returns
+    -------
+    SpectralMeasure
+        The coefficients of the recurrence of every probe.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `fast_lanczos`, and if the vectors need more than `memory_limit`.
 
     Examples
     --------

@@ -59,6 +59,13 @@ class Count(Estimate):
 
     A probe sees a number of eigenvalues as a χ² variable, which is skew: small numbers are more often underestimated
     than overestimated.
+
+    Attributes
+    ----------
+    value : float
+        The number.
+    stderr : float
+        Its standard error.
     """
 
     __slots__ = ()

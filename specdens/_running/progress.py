@@ -13,18 +13,27 @@ _REFRESH = 0.1  # seconds between two updates of a bar
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a stage of a run is, for a callback."""
+    """How far a stage of a run is, for a callback.
+
+    Attributes
+    ----------
+    stage : str
+        The algorithm that runs: "top_eigenpairs", "fast_lanczos", …
+    num_products : int
+        The products made so far.
+    total : int or None
+        The products to make, where that is known.
+    seconds : float
+        The time since the stage began.
+    largest : float or None
+        The eigenvalue of largest magnitude so far.
+    """
 
     stage: str
-    """What is being done: "top_eigenpairs", "fast_lanczos", …"""
     num_products: int
-    """Products done."""
     total: int | None
-    """Products to do, where that is known."""
     seconds: float
-    """Since the stage began."""
     largest: float | None
-    """The largest eigenvalue in magnitude so far."""
 
 
 class Reporter:

@@ -47,12 +47,21 @@ def save(path: str | os.PathLike[str], obj: Result) -> None:
 
     Parameters
     ----------
-    path
+    path : str or path
         Where to write: a name that ends in ``.npz``, in a folder that exists.
-    obj
+    obj : Measure, Density, EigenPairs, CrossMeasure or CrossDensity
         A `SpectralMeasure`, `ChebyshevMoments`, `Density` (with its measure and outliers), `EigenPairs`, `CrossMeasure`
         or `CrossDensity`. Eigenvectors of any array library are written, and come back, as NumPy arrays. The vectors
         that ``keep_vectors=True`` holds for `extend` are not written.
+
+    Raises
+    ------
+    TypeError
+        If `obj` is none of these.
+    ValueError
+        If `path` does not end in ``.npz``.
+    OSError
+        If the file cannot be written.
 
     Examples
     --------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import specdens_torch as sdt
+from docstrings import check_docstring, check_parameters
 
 PACKAGE = Path(sdt.__file__).parent
 PUBLIC = {"specdens", "specdens.adapters", "specdens.analysis"}
@@ -58,3 +60,19 @@ def test_without_torch_the_import_names_the_extra():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "ImportError: specdens_torch needs torch. Install the extra: pip install 'specdens[torch]'" in done.stderr
+
+
+DOCUMENTED = {name: getattr(sdt, name) for name in sdt.__all__ if inspect.isfunction(getattr(sdt, name))} | {
+    f"Curvature.{name}": value
+    for name, value in inspect.getmembers(sdt.Curvature, inspect.isfunction)
+    if name[0] != "_"
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_docstrings_name_every_parameter_with_its_type_and_what_is_returned(name):
+    check_docstring(DOCUMENTED[name])
+
+
+def test_the_arguments_of_curvature_are_described_with_their_types():
+    check_parameters(sdt.Curvature)

@@ -59,7 +59,13 @@ class CurvatureOperator(EngineOperator):
         return dual_form(self.dual()) if is_shorter(self) else None
 
     def to_scipy(self) -> scipy.sparse.linalg.LinearOperator:
-        """Return the operator for SciPy, on NumPy arrays of the host."""
+        """Return the operator for SciPy, on NumPy arrays of the host.
+
+        Returns
+        -------
+        scipy.sparse.linalg.LinearOperator
+            The same products, on NumPy arrays.
+        """
         dtype = np.dtype(self.vectors.name)
 
         def matmul(x: Any) -> Any:
