@@ -31,6 +31,7 @@ def blocks_of(curv, matrix):
     return torch.where(same, matrix, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Hess", "G", "H", "A1"])
 def test_the_part_off_the_block_diagonal_is_that_of_the_matrix(curv, name):
     matrix = dense(getattr(curv, name))
@@ -59,6 +60,7 @@ def test_parameters_in_no_group_couple_with_all(curv):
     assert_close(off, expected, 1e-12)
 
 
+@pytest.mark.slow
 def test_the_part_off_the_block_diagonal_has_a_density(curv):
     off = curv.off_diagonal("Hess", by=1)
     density = sd.spectral_density(off, num_probes=2)
@@ -73,6 +75,7 @@ def spectrum(values, seed=0):
     return sd.fast_lanczos(np.diag(values), num_steps=60, num_probes=4, seed=seed).density()
 
 
+@pytest.mark.slow
 def test_heterogeneity_is_symmetric_and_zero_for_one_spectrum():
     values = np.linspace(-1, 1, 400)
     found = sdt.heterogeneity({"a": spectrum(values), "b": spectrum(values), "c": spectrum(5 + 2 * values)})
@@ -85,6 +88,7 @@ def test_heterogeneity_is_symmetric_and_zero_for_one_spectrum():
     assert "Jensen-Shannon" in str(found)
 
 
+@pytest.mark.slow
 def test_the_divergence_does_not_change_with_the_scale_of_the_axis():
     a, b = np.linspace(-1, 1, 4000), np.linspace(-0.5, 1.5, 4000)
     one = sdt.heterogeneity({"a": spectrum(a), "b": spectrum(b)})
@@ -94,6 +98,7 @@ def test_the_divergence_does_not_change_with_the_scale_of_the_axis():
     assert other.w1[0, 1] == pytest.approx(1e6 * one.w1[0, 1], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_error_bars_of_distances_cover_what_other_probes_give():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=300), rng.normal(0.3, 1.3, size=300)
@@ -104,6 +109,7 @@ def test_error_bars_of_distances_cover_what_other_probes_give():
     assert np.all((ratio > 0.4) & (ratio < 2.5))
 
 
+@pytest.mark.slow
 def test_heterogeneity_of_layers_and_what_it_refuses(curv):
     layers = curv.layer_densities(num_probes=2)
     found = sdt.heterogeneity(layers)

@@ -79,6 +79,7 @@ def test_the_largest_eigenvalues_are_those_of_the_whole_spectrum():
         curv.class_spectrum(rank=10)
 
 
+@pytest.mark.slow
 def test_many_classes_take_the_largest_eigenvalues():
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -150,6 +151,7 @@ def test_class_results_print_as_tables():
     assert len(traces.splitlines()) == 2 + CLASSES
 
 
+@pytest.mark.slow
 def test_densities_draw_themselves():
     plt = pytest.importorskip("matplotlib.pyplot")
     model, x, y = make()

@@ -164,6 +164,7 @@ def test_class_spectrum_is_exact(curv):
     assert spectrum.overlap.sum() == pytest.approx(3)
 
 
+@pytest.mark.slow
 def test_class_traces_are_within_their_errors(curv):
     traces = curv.class_traces(num_probes=30)
     exact = np.array([float(dense(curv.B2c(c)).trace()) for c in range(CLASSES)])

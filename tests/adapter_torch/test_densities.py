@@ -39,6 +39,7 @@ def test_densities_take_the_arguments_of_the_front_door_with_its_defaults(name):
     assert {key: ours[key].default for key in SHARED} == {key: front[key].default for key in SHARED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", ["auto", "off"])
 def test_every_argument_reaches_the_front_door(cache, tmp_path):
     curv = curvature(cache)
@@ -58,6 +59,7 @@ def test_every_argument_reaches_the_front_door(cache, tmp_path):
         curv.densities("G", "H", function="exp")
 
 
+@pytest.mark.slow
 def test_a_side_by_side_run_continues_from_its_checkpoint(tmp_path):
     curv = curvature("off")
     path = tmp_path / "run.npz"
@@ -67,6 +69,7 @@ def test_a_side_by_side_run_continues_from_its_checkpoint(tmp_path):
         np.testing.assert_array_equal(found[name].measure.alphas[0], density.measure.alphas[0])
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_probes_whatever_the_memory():
     kept, streamed = curvature("auto"), curvature("off")
     for operators in ((), ("G", "H"), ("B2", "G", "A1", "Hess")):
@@ -79,6 +82,7 @@ def test_the_same_seed_gives_the_same_probes_whatever_the_memory():
         np.testing.assert_allclose(traces(one), traces(other), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", ["auto", "off"])
 def test_all_operators_of_a_call_have_the_same_probes(cache):
     curv = curvature(cache)
@@ -90,6 +94,7 @@ def test_all_operators_of_a_call_have_the_same_probes(cache):
     np.testing.assert_allclose(sample["Hess"], traces(alone), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", ["auto", "off"])
 def test_operators_on_other_parameters_are_right_and_none_is_lost(cache):
     curv = curvature(cache)

@@ -15,6 +15,7 @@ from torch_cases import CLASSES, assert_close, dense, make, split
 import specdens as sd
 
 
+@pytest.mark.slow
 def test_duals_have_the_same_nonzero_spectrum_and_a_known_null_space():
     model, x, y = make(examples=10)
     curv = sdt.Curvature(model, nn.CrossEntropyLoss(), split(x, y, 6, 3, 1))
@@ -32,6 +33,7 @@ def test_duals_have_the_same_nonzero_spectrum_and_a_known_null_space():
     assert curv.G.dual().bulk_dimension == 10 * (CLASSES - 1)
 
 
+@pytest.mark.slow
 def test_a_density_by_the_dual_is_that_of_g_and_says_so():
     model, x, y = make(examples=12)
     y[3] = -100
@@ -72,6 +74,7 @@ def poisson(output, target):
     return output.exp().sum(1) - (target * output).sum(1) + 0.5 * output.sum(1) ** 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", ["auto", "off"])
 @pytest.mark.parametrize(
     "loss", [nn.HuberLoss(delta=0.5), poisson, nn.PoissonNLLLoss()], ids=["huber", "dense", "poisson"]
@@ -89,6 +92,7 @@ def test_duals_of_any_convex_loss(loss, cache):
 # -- taken by itself -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["G", "A1", "B2"])
 def test_the_front_door_takes_the_dual_and_says_so(name, caplog):
     model, x, y = make(examples=12)
@@ -112,6 +116,7 @@ def is_by_dual(density):
     return any("by the dual" in note for note in density.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", ["auto", "off"])
 def test_the_dual_is_taken_where_it_is_shorter_whatever_the_memory(cache):
     model, x, y = make(examples=12)
@@ -126,6 +131,7 @@ def test_the_dual_is_taken_where_it_is_shorter_whatever_the_memory(cache):
         assert not is_by_dual(sd.spectral_density(A, num_steps=3))
 
 
+@pytest.mark.slow
 def test_what_was_asked_for_is_what_is_run_on_the_dual():
     model, x, y = make(examples=12)
     G = sdt.Curvature(model, nn.CrossEntropyLoss(), (x, y)).G
@@ -139,6 +145,7 @@ def test_what_was_asked_for_is_what_is_run_on_the_dual():
     assert log.measure.num_products <= 36 + 2  # all of the dimension, and checks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("name", ["G", "B2"])
 def test_eigenpairs_of_the_dual_come_back_as_vectors_of_parameters(name, dtype):
@@ -168,6 +175,7 @@ def test_a_rank_beyond_the_dual_is_left_to_the_operator():
     assert density.outliers.vectors.shape == (95, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", ["G", "A1", "B2"])
 def test_duals_and_operators_of_narrow_models_pass_the_checks_of_symmetry(name, dtype):

@@ -101,6 +101,7 @@ def test_the_way_to_jv_of_a_streamed_block_is_timed_on_its_own(caplog):
         assert_close(some(curv.B2), some(sdt.Curvature(model, LOSS, (x, y)).B2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", ["auto", "off"])
 def test_densities_asked_for_together_are_those_of_each(cache):
     model, x, y = make()
@@ -117,6 +118,7 @@ def test_densities_asked_for_together_are_those_of_each(cache):
         assert top == pytest.approx(eigenvalues[-1], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_density_of_every_layer_in_one_call():
     model, x, y = make()
     curv = sdt.Curvature(model, LOSS, split(x, y, 25, 5))

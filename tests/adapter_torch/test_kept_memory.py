@@ -85,6 +85,7 @@ def said_bytes(curv):
     return float(number) * UNITS[unit]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_kept_graphs_take_what_is_said(problem):
     with torch.random.fork_rng():
@@ -110,6 +111,7 @@ def test_a_kept_graph_does_not_hold_the_gradient():
     assert said_bytes(curv) < 0.2 * len(data) * 4 * curv.Hess.shape[0]
 
 
+@pytest.mark.slow
 def test_several_curvatures_share_one_budget(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda device: 4 * 10**6)
     monkeypatch.setattr("specdens_torch._autodiff.graph_cache.available_bytes", lambda device: 10**9)
@@ -122,6 +124,7 @@ def test_several_curvatures_share_one_budget(monkeypatch):
     assert sdt.Curvature(model, nn.CrossEntropyLoss(), data)._engine.cache.num_kept == first
 
 
+@pytest.mark.slow
 def test_kept_data_count_in_the_same_budget(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda device: 4 * 10**6)
     data = rows(1000, 5, *[100] * 4)  # 1.6 MB
@@ -144,6 +147,7 @@ def test_graphs_are_not_kept_where_memory_has_become_short(monkeypatch):
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_AS and /proc")
 def test_an_automatic_cache_lives_where_none_does():
     script = """

@@ -32,6 +32,7 @@ def count_forwards(curv, run):
         handle.remove()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"method": "kpm"}, {"num_probes": 3}, {"rank": 1}], ids=str)
 def test_layers_in_lockstep_are_the_layers_one_by_one(options):
     options = {"num_steps": 4, "seed": 3, **options} if options.get("method") != "kpm" else {"seed": 3, **options}

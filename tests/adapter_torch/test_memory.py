@@ -70,6 +70,7 @@ def test_a_product_makes_no_copies_of_the_weights_of_a_linear_layer():
         assert live.peak < 1.2 * 4 * v.numel()  # the product itself, and activations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", ["auto", "off"])
 @pytest.mark.parametrize("name", ["Hess", "G", "H"])
 def test_a_large_vocabulary_takes_few_copies_of_its_logits(name, cache):

@@ -10,6 +10,7 @@ from torch import nn
 from torch_cases import make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", ["auto", "off"])
 @pytest.mark.parametrize("name", ["Hess", "G"])
 def test_every_batch_has_the_eigenvalues_of_its_own_matrix(name, cache):

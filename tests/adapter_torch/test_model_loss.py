@@ -91,6 +91,7 @@ def test_one_batch_has_the_hessian_of_what_the_model_returns(kind):
     assert_close(dense_operator(curv.G) + dense_operator(curv.H), expected, 1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "masked mean", "sum", "binary"])
 def test_several_batches_are_one_batch_of_all_examples(kind):
     model, parts = net(kind), [batch(9, 0), batch(4, 1)]

@@ -11,6 +11,7 @@ import torch
 README = Path(__file__).parents[2] / "README.md"
 
 
+@pytest.mark.slow
 def test_the_lines_of_the_readme_run_as_written(tmp_path, monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")

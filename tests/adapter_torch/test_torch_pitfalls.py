@@ -83,6 +83,7 @@ def test_embeddings_whose_gradient_is_not_one_are_refused_by_name():
 # -- losses ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("first", [0, 12, 20], ids=["ignored everywhere", "in both", "in the second batch alone"])
@@ -189,6 +190,7 @@ def test_outputs_that_leave_the_axis_open_are_refused():
 # -- float16 -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [4, 8, 14], ids=["loss 6e-2", "loss 1e-3", "loss 4e-6"])
 @pytest.mark.parametrize("examples", [600, 60_000])
 def test_float16_models_near_zero_loss_keep_their_digits(examples, gap):
@@ -209,6 +211,7 @@ def test_float16_models_near_zero_loss_keep_their_digits(examples, gap):
         assert_close(product.double(), getattr(exact, name) @ probes(24), rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_float16_products_do_not_overflow():
     with torch.random.fork_rng():
         torch.manual_seed(0)

@@ -61,6 +61,7 @@ def test_deflated_outliers_have_exact_multiplicities_and_the_residuals_of_their_
     np.testing.assert_allclose(analysis.outliers(density.measure).positions, found.positions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["semicircle", "Marchenko–Pastur 1/2", "Marchenko–Pastur 2"])
 @pytest.mark.parametrize("num_steps", [32, 128, 400])
 def test_random_matrix_bulks_have_no_outliers(name, num_steps):
@@ -70,6 +71,7 @@ def test_random_matrix_bulks_have_no_outliers(name, num_steps):
             assert len(analysis.outliers(measure)) == 0, (n, seed)
 
 
+@pytest.mark.slow
 def test_sampled_wigner_matrices_have_no_outliers_beyond_a_few_percent_of_them():
     rng = np.random.default_rng(0)
     alarms = 0
@@ -96,6 +98,7 @@ def test_kpm_moments_are_read_too():
     np.testing.assert_allclose(analysis.outliers(moments).positions, [4.0], atol=1e-3)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.floats(-50, 50), st.sampled_from([-3.0, -1.0, 1e-3, 1.0, 7.0]))
 def test_outliers_move_and_scale_with_the_operator(shift, scale):
@@ -193,6 +196,7 @@ def test_positive_and_negative_parts_have_their_own_exponents():
     assert abs(negative.exponent + 3) < 3 * negative.stderr < 1.5
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.integers(-40, 40))
 def test_an_exponent_does_not_depend_on_the_unit(power):
@@ -278,6 +282,7 @@ def test_other_laws_do_not_follow(fit, eigenvalues):
     assert repr(result).startswith("does not follow ")
 
 
+@pytest.mark.slow
 def test_the_sampling_error_is_what_probes_cause():
     distances = [analysis.fit_semicircle(measured(spectra.semicircle(2000), num_probes=1, seed=s)) for s in range(20)]
     mean = np.mean([fit.distance for fit in distances])
@@ -303,6 +308,7 @@ def test_a_deflated_density_is_fitted_without_its_outliers():
     assert fit.law.gamma == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.floats(-100, 100), st.sampled_from([-2.0, 1e-4, 1.0, 1e4]))
 def test_a_fitted_semicircle_moves_and_scales_with_the_operator(shift, scale):
@@ -388,6 +394,7 @@ def test_distances_of_other_things_are_refused(bad):
         analysis.distance(np.array([1.0, np.nan]), np.ones(2))
 
 
+@pytest.mark.slow
 def test_analysis_needs_no_plotting_library():
     code = (
         "import sys; sys.modules['matplotlib'] = None; import numpy as np, specdens as sd; "
@@ -402,6 +409,7 @@ def test_the_former_spelling_of_a_center_warns():
         assert law.centre == law.center == 1.0
 
 
+@pytest.mark.slow
 def test_a_distance_has_an_error_bar_that_covers():
     eigenvalues = spectra.semicircle(1000)
     moved = spectra.diagonal(1.3 * eigenvalues + 0.2)

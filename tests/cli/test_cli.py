@@ -156,6 +156,7 @@ def finished(*arguments, code=None):
     return running.returncode, out, err
 
 
+@pytest.mark.slow
 def test_the_module_is_the_command():
     code, out, err = finished("density", "A.mtx", "--steps", "9", "-o", "out.npz")
     assert (code, err) == (0, "")
@@ -166,11 +167,13 @@ def test_the_module_is_the_command():
     assert finished("density")[::2] == (2, "Error: Missing argument 'MATRIX'. See specdens density --help.\n")
 
 
+@pytest.mark.slow
 def test_without_click_the_command_says_how_to_install_it():
     code, _, err = finished(code="import sys; sys.modules['click'] = None; from specdens._cli import main; main()")
     assert (code, err) == (1, 'Error: the command line needs click: pip install "specdens[cli]"\n')
 
 
+@pytest.mark.slow
 def test_importing_specdens_does_not_import_click():
     code, out, _ = finished(code="import sys, specdens; print('click' in sys.modules)")
     assert (code, out) == (0, "False\n")
@@ -195,6 +198,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_goes_on():
     assert sorted(os.listdir()) == ["A.mtx", "A.mtx.gz", "A.npy", "A.npz", "big.npz", "run.npz"]
 
 
+@pytest.mark.slow
 def test_a_warning_is_one_line():
     code, out, err = finished(
         "density", "A.npz", "--steps", "9",

@@ -26,6 +26,7 @@ def is_picture(path) -> bool:
     return path.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_demo_finds_the_outliers_and_leaves_a_picture(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "specdens_torch", None)
     (small / "pictures").mkdir()
@@ -45,6 +46,7 @@ def test_demo_says_what_is_missing(small, monkeypatch):
     assert not list(small.iterdir())
 
 
+@pytest.mark.slow
 def test_a_quiet_demo_leaves_its_pictures(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "specdens_torch", None)
     assert run("demo", "--quiet") == ""

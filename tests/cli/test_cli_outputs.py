@@ -31,6 +31,7 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[bytes
     return subprocess.run(["bash", "-c", script], capture_output=True, check=False, env={**os.environ, **environment})
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_loses_no_output():
     done = shell("set -o pipefail; specdens density A.npz -o r.npz -o r.csv | head -1")
     assert done.returncode == 0, done.stderr
@@ -39,11 +40,13 @@ def test_a_reader_that_leaves_early_loses_no_output():
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_left_before_the_first_word_loses_no_output():
     shell("specdens density A.npz -o r.npz | true")
     assert isinstance(sd.load("r.npz"), sd.Density)
 
 
+@pytest.mark.slow
 def test_a_full_standard_output_is_said_when_all_is_written():
     if not os.path.exists("/dev/full"):
         pytest.skip("needs /dev/full")
@@ -54,6 +57,7 @@ def test_a_full_standard_output_is_said_when_all_is_written():
     assert os.path.exists("r.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 def test_a_terminal_without_greek_letters_loses_no_output(encoding):
     done = shell("specdens density A.npz -o r.npz", PYTHONIOENCODING=encoding)
@@ -62,6 +66,7 @@ def test_a_terminal_without_greek_letters_loses_no_output(encoding):
     assert isinstance(sd.load("r.npz"), sd.Density)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", ">&- 2>&- <&-"])
 def test_closed_standard_files_do_not_end_a_run(closed):
     done = shell(f"specdens density A.npz -o r.npz --checkpoint c.npz {closed}")
@@ -79,6 +84,7 @@ def test_a_closed_stderr_does_not_end_a_run_of_python(monkeypatch):
             assert density.measure.num_steps == 4
 
 
+@pytest.mark.slow
 def test_a_dollar_sign_in_a_name_is_no_formula():
     os.rename("A.npz", "price_$x^_$.npz")
     run("density", "price_$x^_$.npz", "-o", "r.png", "-o", "r.npz")

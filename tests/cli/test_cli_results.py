@@ -71,6 +71,7 @@ def save_results():
     sd.save("pairs.npz", sd.top_eigenpairs(A, rank=2))
 
 
+@pytest.mark.slow
 def test_plot_draws_one_or_several_results():
     save_results()
     run("plot", "density.npz", "-o", "one.png", "-o", "one.svg")
@@ -119,6 +120,7 @@ def test_plot_refuses_what_it_cannot_draw():
     assert "--kappa is the width of --kernel gaussian" in fail(2, "plot", "moments.npz", "--kappa", 2, "-o", "out.png")
 
 
+@pytest.mark.slow
 def test_a_symmetric_log_axis_can_be_asked_for():
     pytest.importorskip("matplotlib")
     eigenvalues = np.concatenate([np.linspace(-0.1, 0.1, 200), [30.0, -20.0]])

@@ -90,6 +90,7 @@ def test_a_file_that_claims_a_huge_matrix_is_refused_without_its_memory():
         read_matrix(Path("many.mtx"))
 
 
+@pytest.mark.slow
 def test_compressed_zeros_are_refused_and_the_limit_can_be_raised():
     n = 2**27 + 1
     with zipfile.ZipFile("bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -108,6 +109,7 @@ def test_compressed_zeros_are_refused_and_the_limit_can_be_raised():
         read_matrix(Path("bomb.npz"))
 
 
+@pytest.mark.slow
 def test_a_gzip_bomb_is_refused_at_its_first_wrong_line():
     Path("bomb.mtx.gz").write_bytes(gzip.compress(f"{HEADER}3 3 1\n".encode() + b" " * 10**8))
     with pytest.raises(ValueError, match="a line of more than"):
@@ -125,6 +127,7 @@ def test_an_array_that_is_shorter_than_its_header_is_refused_without_its_memory(
 EVIL = {"data": np.ones(3), "indices": np.int32([0, 1, 2 * 10**9]), "indptr": np.int32([0, 1, 2, 3])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [
     {}, {"format": b"csc"}, {"indices": np.int32([0, 1, -5])}, {"indptr": np.int32([0, 1, 2, 10**9])},
     {"indptr": np.int32([0, 3, 1, 3]), "indices": np.int32([0, 1, 2])}, {"indices": np.int32([0, 1])},

@@ -117,6 +117,7 @@ def test_per_lambda_and_per_log_have_the_same_masses():
     assert whole(linear) == pytest.approx(whole(log), rel=1e-12) == pytest.approx(1, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_power_law_exponents_per_lambda_and_per_log_differ_by_one():
     measure = sd.fast_lanczos(diagonal(pareto(20_000)), num_steps=400, num_probes=4)
     slopes = []

@@ -39,6 +39,7 @@ def measure_of(name: str, num_probes: int, num_steps: int, seed: int = 0) -> sd.
     return sd.fast_lanczos(diagonal(SPECTRA[name]), num_steps=num_steps, num_probes=num_probes, seed=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPECTRA)
 @pytest.mark.parametrize(("num_probes", "num_steps"), RUNS)
 def test_drawn_mass_agrees_with_the_measure_wherever_an_interval_is_resolved(name, num_probes, num_steps):
@@ -82,6 +83,7 @@ def exact_like(density: sd.Density, eigenvalues: np.ndarray) -> np.ndarray:
     return smoothed(density.edges, pieces, interpolated_width(density.grid, density.resolution), ends)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPECTRA)
 def test_the_band_holds_the_exact_spectrum_smoothed_alike(name):
     covered = []
@@ -136,6 +138,7 @@ def test_a_state_between_two_bands_is_an_atom():
     np.testing.assert_allclose(density.atoms.positions, [0.3], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_degenerate_eigenvalue_within_a_bulk_is_an_atom():
     graph = nx.random_labeled_tree(2000, seed=1)
     A = sp.csr_array(nx.normalized_laplacian_matrix(graph))

@@ -112,6 +112,7 @@ def test_multiple_outliers_are_found_with_their_multiplicity(rank, seed):
     np.testing.assert_allclose(pairs.values, [10, 10, 10, 5, 5][:rank], rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2_000, 50_000])
 @pytest.mark.parametrize(
     ("planted", "rank", "which"),

@@ -26,6 +26,7 @@ def test_torch_operators_give_torch_vectors(method, dtype):
     np.testing.assert_allclose(pairs.values, [-12, 9, 7, 5], rtol=1e-5)
 
 
+@pytest.mark.slow
 @BOTH
 def test_jax_operators_give_jax_vectors(method):
     jax = pytest.importorskip("jax")
@@ -43,6 +44,7 @@ def test_nothing_but_the_array_api_standard_is_needed(method):
     np.testing.assert_allclose(pairs.values, [-12, 9, 7, 5], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["torch", "jax", "strict"])
 def test_restarts_and_trials_work_in_every_library(library):
     A = with_spectrum(np.repeat(np.linspace(-1, 1, 40) ** 3, 2), dtype="float64" if library != "jax" else "float32")

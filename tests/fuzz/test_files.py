@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("click")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGALRM")
 @pytest.mark.parametrize("kind", ["result", "by-hand", "checkpoint", "sparse", "mtx", "mtx.gz", "npy"])
 def test_damaged_files_are_refused_or_read_as_they_were(kind):

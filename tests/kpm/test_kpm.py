@@ -67,6 +67,7 @@ def test_the_gauss_rule_of_the_moments_is_that_of_lanczos():
     np.testing.assert_allclose(gauss.weights[0], lanczos.weights[0], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_complex_hermitian_operator_has_its_moments():
     eigenvalues = np.linspace(-1, 3, 60)
     A = rotated(eigenvalues, is_complex=True)
@@ -76,6 +77,7 @@ def test_a_complex_hermitian_operator_has_its_moments():
     np.testing.assert_allclose(result.mus.mean(axis=0), expected, atol=5 / np.sqrt(400 * 61))
 
 
+@pytest.mark.slow
 def test_single_precision_is_close_to_double():
     A = rotated(np.linspace(-1, 3, 200))
     single = kpm(A.astype(np.float32), bounds=(-1, 3))

@@ -148,6 +148,7 @@ def test_shift_and_scale_move_the_cdf_along(seed, factor, shift):
     assert np.allclose(one.cdf(x), other.cdf(factor * x + shift), atol=1e-8)
 
 
+@pytest.mark.slow
 @given(seed=seeds, factor=st.floats(0.01, 100))
 def test_a_log_density_with_epsilon_scaled_along_is_moved_and_otherwise_the_same(seed, factor):
     eigenvalues = semicircle(300)

@@ -142,6 +142,7 @@ class Scaling:
         return (self.diagonal if x.ndim == 1 else self.diagonal[:, None]) * x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block_size", [1, 4])
 def test_fast_lanczos_holds_three_vectors_per_probe_the_product_included(block_size):
     n = 2_000_000

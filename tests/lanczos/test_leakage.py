@@ -17,6 +17,7 @@ def deflated(bulk, *, dtype="float64", seed=0):
     return sd.deflate(((Q * eigenvalues) @ Q.T).astype(dtype), pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanczos", [sd.fast_lanczos, sd.slow_lanczos])
 @pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-9), ("float32", 1e-3)])
 @pytest.mark.parametrize("ends", [(5.0, 6.0), (-6.0, -5.0), (0.5, 3.0), (-1.0, 1.0)])

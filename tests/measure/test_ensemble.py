@@ -39,6 +39,7 @@ def test_weights_count(runs):
     assert ensemble.trace(np.square).value == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_errors_cover_the_mean_of_the_ensemble():
     """Many averages of 12 samples scatter as their errors say; each is of samples that differ."""
     f = np.square
@@ -69,6 +70,7 @@ def test_drawings_are_averages_with_mass_one(runs, draw):
     assert "average of 4" in repr(density)
 
 
+@pytest.mark.slow
 def test_an_average_of_a_known_law_follows_it():
     """Gaussian orthogonal matrices of n = 150: their mean density is the semicircle."""
 

@@ -20,6 +20,7 @@ def normalized_laplacian(n=1200, degree=2.5, seed=1):
     return np.diag((degrees > 0) * 1.0) - scale[:, None] * adjacency * scale
 
 
+@pytest.mark.slow
 def test_a_count_of_the_whole_spectrum_is_the_dimension():
     A = normalized_laplacian()
     exact = np.linalg.eigvalsh(A)
@@ -61,6 +62,7 @@ def test_eigenvalues_beyond_the_outermost_node_are_within_the_error():
     assert np.mean(within) >= 0.9
 
 
+@pytest.mark.slow
 def test_an_atom_inside_a_bulk_is_within_the_error_of_a_count():
     one = 2 * np.cos(2 * np.pi * np.arange(64) / 64)
     eigenvalues = 4 - np.add.outer(one, one).ravel()

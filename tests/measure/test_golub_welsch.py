@@ -44,6 +44,7 @@ def check(alphas, betas):
         assert one @ one == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(2, 60), st.sampled_from([1e-150, 1e-3, 1.0, 1e150]))
 def test_two_rows_are_those_of_the_full_decomposition(seed, size, scale):
     rng = np.random.default_rng(seed)
@@ -71,6 +72,7 @@ def test_ghosts_keep_their_summed_weight():
         assert np.sum(first[near] ** 2) == pytest.approx(exact, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_long_run_is_read_in_memory_proportional_to_its_steps():
     rng = np.random.default_rng(0)
     k = 4000

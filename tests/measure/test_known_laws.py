@@ -25,6 +25,7 @@ def goe(n: int, seed: int) -> np.ndarray:
     return (Z + Z.T) / np.sqrt(2 * n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_random_symmetric_matrix_follows_wigners_semicircle(seed):
     n = 2000
@@ -96,6 +97,7 @@ def test_a_square_lattice_follows_the_elliptic_integral():
     assert_follows(measure, law, finite_size=0.2 / m)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spike", [1.5, 3.0, -2.0])
 def test_a_spike_on_a_wigner_matrix_shows_at_spike_plus_inverse(spike):
     n = 2000

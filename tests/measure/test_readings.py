@@ -96,6 +96,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_traces_are_within_four_standard_errors(family, function):
@@ -123,6 +124,7 @@ def test_the_trace_of_a_polynomial_of_degree_2m_minus_1_is_exact_for_the_probe(e
     assert value == pytest.approx(exact, abs=1e-11 * eigenvalues.size * len(coefficients))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("probes", "A"),
     [
@@ -250,6 +252,7 @@ PUSHED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "eigenvalues"), PUSHED.values(), ids=PUSHED)
 @pytest.mark.parametrize("method", READERS)
 def test_the_density_of_a_function_has_mass_one_and_the_right_cdf(method, f, eigenvalues):

@@ -139,6 +139,7 @@ def distances() -> dict[str, np.ndarray]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 def test_the_best_estimate_is_as_good_as_the_better_of_raw_rule_and_jackson(distances, name):
     best, raw, jackson, _ = distances[name]

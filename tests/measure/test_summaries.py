@@ -43,6 +43,7 @@ def test_a_reading_agrees_with_the_eigenvalues_within_its_error(measure, name):
     assert stderr < 0.05 * abs(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READINGS)
 def test_errors_are_of_the_size_of_the_spread(name):
     read, expected = READINGS[name]

@@ -153,6 +153,7 @@ def test_arrays_of_every_library_multiply_in_their_library(library):
     assert_products(sd.as_operator(library.array(HERMITIAN)), HERMITIAN, library.complex)
 
 
+@pytest.mark.slow
 def test_jax_sparse_matrices_multiply_in_jax():
     jsparse = pytest.importorskip("jax.experimental.sparse")
     A = sd.as_operator(jsparse.BCOO.fromdense(REAL.astype("float32")))

@@ -115,7 +115,16 @@ CASES = {
 }
 
 
-@pytest.fixture(params=CASES)
+# In the fast loop every kind is wrapped once, and two kinds several times. JAX compiles for a second and more.
+PARAMS = [
+    pytest.param(
+        name, marks=[pytest.mark.slow] if kind == "jax" or (len(steps) > 1 and kind not in ("csr", "torch")) else []
+    )
+    for name, (kind, steps) in CASES.items()
+]
+
+
+@pytest.fixture(params=PARAMS)
 def wrapped(request):
     """Return an operator, the dense matrix that it stands for, and the tolerance of its dtype."""
     kind, steps = CASES[request.param]

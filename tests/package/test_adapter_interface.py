@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import specdens as sd
 from specdens import adapters
@@ -24,17 +25,20 @@ def run_example():
     return code, printed, out.getvalue(), names
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_prints_what_the_page_says():
     _, printed, found, _ = run_example()
     assert found == printed
 
 
+@pytest.mark.slow
 def test_the_example_imports_public_names_only():
     code, *_ = run_example()
     modules = set(re.findall(r"^(?:from|import) (\S+)", code, flags=re.MULTILINE))
     assert modules == {"numpy", "specdens", "specdens.adapters"}
 
 
+@pytest.mark.slow
 def test_the_example_gives_the_spectrum_of_the_matrix():
     *_, names = run_example()
     X = np.random.default_rng(1).standard_normal((60, 20))

@@ -62,5 +62,6 @@ def test_there_are_blocks_to_check():
     assert len(docstring_examples(specdens)) > 30
 
 
+@pytest.mark.slow
 def test_every_block_passes_strict_type_checking(complaints):
     assert not complaints, "\n".join(line for lines in complaints.values() for line in lines)

@@ -43,6 +43,7 @@ def test_the_front_door_is_the_methods_own_call():
     assert sd.spectral_density(A, method="kpm", num_steps=30).measure.num_moments == 60
 
 
+@pytest.mark.slow
 def test_default_steps_are_128_and_2048_for_log_and_the_dimension_at_most():
     large, small = diagonal(semicircle(2500)), diagonal(semicircle(60))
     assert sd.spectral_density(large).measure.num_steps == 128
@@ -153,6 +154,7 @@ def test_a_budget_alone_is_split_between_steps_and_probes(rank, budget):
     assert density.measure.num_steps >= 10
 
 
+@pytest.mark.slow
 def test_the_tolerance_takes_products_where_the_error_is():
     eigenvalues = semicircle(4000)
     met = []

@@ -243,6 +243,7 @@ def test_text_has_the_colours_of_the_style(deflated):
         assert {text.get_color() for text in words} == {"white"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["d.plot()", "sd.plot_densities({'a': d})", "sd.plot_grid({'r': {'c': d}})",
                                   "sd.plot_loglog(d.measure)"])  # fmt: skip
 def test_without_matplotlib_every_picture_names_the_extra(call):

@@ -64,6 +64,7 @@ def test_batches_are_of_equal_size():
     assert sorted(np.concatenate(batches)) == list(range(130))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vgg11-tiny", "resnet18-tiny"])
 def test_the_exact_spectra_of_G_are_those_of_the_library(digits, name):
     network = networks.build(name, num_classes=4).double().eval()

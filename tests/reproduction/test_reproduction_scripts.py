@@ -23,6 +23,7 @@ def _run(monkeypatch, script, *options):
         plt.close("all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_drawn_from_a_tiny_computation(name, cache, monkeypatch):
     before = {path.name for path in (cache / "tiny" / "figures").glob("*.png")}
@@ -32,6 +33,7 @@ def test_every_figure_is_drawn_from_a_tiny_computation(name, cache, monkeypatch)
     _run(monkeypatch, f"{name}.py", "--tiny", "--cache", str(cache), "--draw-only")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_what_is_stored_can_be_drawn(name, tmp_path, monkeypatch):
     from experiment.store import Missing

@@ -52,6 +52,7 @@ def test_a_run_killed_at_any_moment_resumes_bit_for_bit(method, num_kills, tmp_p
     assert report["in a write"] >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kwargs", [{}, {"method": "slow_lanczos"}, {"method": "kpm"}, {"tol": 0.004}, {"rank": 0}])
 @pytest.mark.parametrize("num_steps", [5, 60])
 def test_an_interrupted_run_is_saved_and_continues_bit_for_bit(kwargs, num_steps, tmp_path):
