@@ -18,6 +18,7 @@ from specdens._kpm.kpm import kpm
 from specdens._lanczos.bounds import normalize, spectral_bounds
 from specdens._lanczos.fast import fast_lanczos
 from specdens._lanczos.slow import slow_lanczos
+from specdens._lanczos.xtrace import XTrace, xtrace
 from specdens._measure.base import Measure
 from specdens._measure.chebyshev_moments import ChebyshevMoments
 from specdens._measure.convergence import Convergence
@@ -82,6 +83,7 @@ __all__ = [
     "SpecdensWarning",
     "SpectralMeasure",
     "Wrapper",
+    "XTrace",
     "__version__",
     "adapters",
     "analysis",
@@ -109,6 +111,7 @@ __all__ = [
     "subspace_iteration",
     "top_eigenpairs",
     "weighted_measure",
+    "xtrace",
 ]
 
 __version__ = _own_version()
