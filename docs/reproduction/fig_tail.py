@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from experiment.spectra import LOG_STEPS, TAIL_STEPS, Spectra
+from experiment.spectrum_claims import upper_decade
 from experiment.study import NETWORK_CHOICES, TITLES, Study, parse
 
 import specdens as sd
@@ -25,9 +26,9 @@ def draw(study: Study, measure: sd.SpectralMeasure, *, network: str = "vgg11") -
 
     figure, axes = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
     for ax, per, title in zip(axes, ("lambda", "log"), ("per unit |λ|", "per unit log|λ|"), strict=False):
-        sd.plot_loglog(measure, ax, per=per)
+        sd.plot_loglog(measure, ax, per=per, range=None if study.tiny else upper_decade(measure))
         ax.set_title(f"H, test, {title}", fontsize="medium")
-        ax.legend(loc="lower left", fontsize="small")
+        ax.legend(loc="upper right", fontsize="small")
     _draw_laws(axes[2], measure)
     figure.suptitle(f"{TITLES[network]}, MNIST, 13 per class, {measure.num_steps:,} steps")
     study.save(figure, "tail", network=network)

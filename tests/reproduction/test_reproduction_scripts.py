@@ -7,7 +7,7 @@ import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
-FIGURES = sorted(path.stem for path in SCRIPTS.glob("fig_*.py") if path.stem != "fig_language_model")
+FIGURES = sorted(path.stem for path in SCRIPTS.glob("fig_*.py"))
 
 
 @pytest.fixture(scope="module")
