@@ -15,8 +15,8 @@ from specdens._cross.density import CrossDensity
 from specdens._cross.measure import CrossMeasure
 from specdens._density.density import Density
 from specdens._eigenpairs.result import EigenPairs
+from specdens._measure.base import Measure
 from specdens._measure.chebyshev_moments import ChebyshevMoments
-from specdens._measure.lanczos import SpectralMeasure
 from specdens._storage.save_load import Result, load, read_header
 
 _HELP = """Say what is in RESULT, an .npz file that sd.save, specdens density or specdens hessian wrote.
@@ -88,11 +88,11 @@ def _summarize_density(density: Density) -> dict[str, Any]:
     return summary
 
 
-def _summarize_measure(measure: SpectralMeasure | ChebyshevMoments) -> dict[str, Any]:
+def _summarize_measure(measure: Measure) -> dict[str, Any]:
     names = ("dimension", "bulk_dimension", "dtype", "num_probes", "probes", "seed", "num_products", "seconds")
-    length = "num_steps" if isinstance(measure, SpectralMeasure) else "num_moments"
+    length = "num_moments" if isinstance(measure, ChebyshevMoments) else "num_steps"
     return {
-        "method": getattr(measure, "method", "kpm"),
+        "method": measure.settings.get("method", "average"),
         length: getattr(measure, length),
         **{name: getattr(measure, name) for name in names},
         "bounds": list(measure.bounds()),

@@ -226,7 +226,7 @@ class CrossMeasure:
         found = [self.integrate(lambda x, at=at: 1 / (at - x)) for at in points.ravel()]  # type: ignore[misc]
         value = np.array([each.value for each in found], dtype=np.complex128).reshape(points.shape)
         stderr = np.array([each.stderr for each in found]).reshape(points.shape)
-        return Resolvent(value, stderr, tuple(False for _ in self.overlaps))
+        return Resolvent(value[()], stderr[()], tuple(False for _ in self.overlaps))
 
     # -- drawing -----------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from specdens._cross.measure import CrossMeasure
 from specdens._cross.recurrence import CrossRecurrence
@@ -98,8 +99,8 @@ def weighted_measure(
     ----------
     A : operator
         A real symmetric or complex Hermitian operator: anything that `as_operator` takes.
-    weight : operator
-        B, real symmetric or complex Hermitian, of the same shape.
+    weight : operator or vector
+        B, real symmetric or complex Hermitian, of the same shape. A NumPy vector stands for a diagonal matrix.
     num_steps : int, optional
         The number of products per probe; by default 256, or the dimension if that is less.
     num_probes : int, default 8
@@ -132,7 +133,11 @@ def weighted_measure(
     (True, True)
     """
     started = time.perf_counter()
-    A, B = _whole(as_operator(A)), as_operator(weight)
+    is_diagonal = isinstance(weight, np.ndarray) and weight.ndim == 1
+    A, B = (
+        _whole(as_operator(A)),
+        as_operator(scipy.sparse.diags_array(weight, format="csr") if is_diagonal else weight),
+    )
     if A.vectors.is_complex and not B.vectors.is_complex:
         B = Complexified(B)
     elif B.vectors.is_complex and not A.vectors.is_complex:

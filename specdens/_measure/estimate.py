@@ -18,7 +18,7 @@ class Estimate(NamedTuple):
     Attributes
     ----------
     value : float
-        The estimate.
+        The estimate; complex for the trace of a complex function.
     stderr : float
         Its standard error.
     """

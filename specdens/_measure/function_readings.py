@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from specdens._distributions.cdf import Floats
@@ -21,19 +23,20 @@ class FunctionReadings(MeasureCore):
         Parameters
         ----------
         f : callable
-            A real function of an array of eigenvalues, for instance ``np.log`` (log-determinant),
+            A function of an array of eigenvalues, real or complex, for instance ``np.log`` (log-determinant),
             ``lambda x: abs(x)**p`` (Schatten norm), ``np.exp`` (Estrada index), ``np.reciprocal`` (trace of the
             inverse).
 
         Returns
         -------
         Estimate
-            The trace and its standard error: sampling, quadrature and rounding.
+            The trace and its standard error: sampling, quadrature and rounding. Of a complex function the value is
+            complex, and the error that of its magnitude.
 
         Raises
         ------
         ValueError
-            If f is not finite and real on the nodes.
+            If f is not finite on the nodes.
 
         Examples
         --------
@@ -43,7 +46,18 @@ class FunctionReadings(MeasureCore):
         >>> bool(abs(value - np.log(np.linspace(1, 2, 1000)).sum()) < 2 * stderr)
         True
         """
-        return self.resolved.trace(f)
+        if not self._is_complex(f):
+            return self.resolved.trace(f)
+        real = self.resolved.trace(lambda x: np.real(f(x)))
+        imaginary = self.resolved.trace(lambda x: np.imag(f(x)))
+        value = complex(real.value, imaginary.value)
+        return Estimate(value, math.hypot(real.stderr, imaginary.stderr))  # type: ignore[arg-type]
+
+    def _is_complex(self, f: Callable[[Floats], ArrayLike]) -> bool:
+        """Return whether f has complex values, from one eigenvalue."""
+        nodes = np.concatenate([self.known_atoms.positions, *(rule.nodes for rule in self.rules)])
+        with np.errstate(all="ignore"):
+            return bool(np.iscomplexobj(np.asarray(f(nodes[:1]))))
 
     def moments(self, num_moments: int) -> Floats:
         """Return the means of λ⁰, λ¹, …, λ^(num_moments−1) over the spectrum.

@@ -20,21 +20,28 @@ from specdens._distributions.atoms import Atoms
 from specdens._distributions.interval import Interval
 from specdens._eigenpairs.result import EigenPairs
 from specdens._measure.chebyshev_moments import ChebyshevMoments
+from specdens._measure.ensemble import EnsembleMeasure
 from specdens._measure.lanczos import SpectralMeasure
 from specdens._running.checkpoint import FORMAT as CHECKPOINT_FORMAT
 from specdens._storage.npz import Arrays, DamagedFileError, ForeignFileError, NpzReader, open_npz, write_npz
 from specdens._storage.schema import check_fields
 from specdens._vectors.factory import vectors_like
 
-Result: TypeAlias = SpectralMeasure | ChebyshevMoments | Density | EigenPairs | CrossMeasure | CrossDensity
+Result: TypeAlias = (
+    SpectralMeasure | ChebyshevMoments | Density | EigenPairs | CrossMeasure | CrossDensity | EnsembleMeasure
+)
 
 FORMAT = "specdens"
 FORMAT_VERSION = 1
 _OLDEST_VERSION = 1  # a field with a default may be added within a version; what else changes makes a new one
 
 _KINDS: dict[str, type[Result]] = {
-    kind.__name__: kind for kind in (SpectralMeasure, ChebyshevMoments, Density, EigenPairs, CrossMeasure, CrossDensity)
+    kind.__name__: kind
+    for kind in (SpectralMeasure, ChebyshevMoments, Density, EigenPairs, CrossMeasure, CrossDensity, EnsembleMeasure)
 }
+
+
+_MEASURES = (SpectralMeasure, ChebyshevMoments, EnsembleMeasure)
 
 
 def save(path: str | os.PathLike[str], obj: Result) -> None:
@@ -50,9 +57,9 @@ def save(path: str | os.PathLike[str], obj: Result) -> None:
     path : str or path
         Where to write: a name that ends in ``.npz``, in a folder that exists.
     obj : Measure, Density, EigenPairs, CrossMeasure or CrossDensity
-        A `SpectralMeasure`, `ChebyshevMoments`, `Density` (with its measure and outliers), `EigenPairs`, `CrossMeasure`
-        or `CrossDensity`. Eigenvectors of any array library are written, and come back, as NumPy arrays. The vectors
-        that ``keep_vectors=True`` holds for `extend` are not written.
+        A `SpectralMeasure`, `ChebyshevMoments`, `EnsembleMeasure`, `Density` (with its measure and outliers),
+        `EigenPairs`, `CrossMeasure` or `CrossDensity`. Eigenvectors of any array library are written, and come back, as
+        NumPy arrays. The vectors that ``keep_vectors=True`` holds for `extend` are not written.
 
     Raises
     ------
@@ -100,7 +107,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: float | None = None) -> Res
 
     Returns
     -------
-    SpectralMeasure, ChebyshevMoments, Density, EigenPairs, CrossMeasure or CrossDensity
+    SpectralMeasure, ChebyshevMoments, Density, EigenPairs, CrossMeasure, CrossDensity or EnsembleMeasure
         As it was saved, with NumPy arrays for eigenvectors.
 
     Raises
@@ -211,6 +218,10 @@ def _pack(obj: Result) -> tuple[Arrays, dict[str, Any]]:
         elif type(value) in _KINDS.values():
             inner, plain[name] = _pack(value)
             arrays |= {f"{name}.{key}": array for key, array in inner.items()}
+        elif name == "members":
+            parts = [_pack(each) for each in value]
+            arrays |= {f"{name}{i}.{key}": array for i, (inner, _) in enumerate(parts) for key, array in inner.items()}
+            plain[name] = [each for _, each in parts]
         else:
             plain[name] = value
     return arrays, plain
@@ -240,8 +251,10 @@ def _unpack(plain: Mapping[str, Any], arrays: _Saved) -> Result:
 def _check_parts(kind: type[Result], values: Mapping[str, Any]) -> None:
     """Raise if what must be a measure or eigenpairs is something else."""
     measure, outliers = values.get("measure"), values.get("outliers")
-    if kind is Density and not isinstance(measure, SpectralMeasure | ChebyshevMoments):
+    if kind is Density and not isinstance(measure, _MEASURES):
         raise ValueError(f"measure must be a measure; got {type(measure).__name__}")
+    if kind is EnsembleMeasure and not all(isinstance(each, _MEASURES) for each in values["members"]):
+        raise ValueError("members must be measures")
     if kind is CrossDensity and not isinstance(measure, CrossMeasure):
         raise ValueError(f"measure must be a CrossMeasure; got {type(measure).__name__}")
     if kind is CrossMeasure and not isinstance(values["run"], SpectralMeasure):
@@ -253,6 +266,8 @@ def _check_parts(kind: type[Result], values: Mapping[str, Any]) -> None:
 def _unpack_plain(name: str, value: Any, arrays: _Saved) -> Any:
     if isinstance(value, dict) and value.get("kind") in _KINDS:
         return _unpack(value, arrays.within(name))
+    if name == "members" and isinstance(value, list):
+        return tuple(_unpack(each, arrays.within(f"{name}{i}")) for i, each in enumerate(value))
     return tuple(value) if isinstance(value, list) else value
 
 

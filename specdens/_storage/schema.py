@@ -134,6 +134,10 @@ def _numbers(name: str, x: Any) -> None:
     _need(bool(np.all(np.isfinite(x))), name, "finite", x)
 
 
+def _results(name: str, value: Any) -> None:
+    _need(isinstance(value, tuple) and len(value) > 0, name, "one measure or more", value)
+
+
 def _form(name: str, value: Any) -> None:
     _need(value in CROSS_FORMS, name, f"one of {', '.join(CROSS_FORMS)}", value)
 
@@ -175,7 +179,7 @@ _FIELDS: dict[str, Callable[[str, Any], None]] = {
     "residuals": _not_negative, "converged": _bools, "scales": _not_negative_or_none,
     "resolution": _not_negative_or_none, "atom_stderr": _not_negative_or_none, "is_simple": _bool,
     "known_moments": _numbers_or_none, "overlaps": _rows(_numbers), "square_overlaps": _rows(_numbers),
-    "factor": _number, "form": _form,
+    "factor": _number, "form": _form, "members": _results, "shares": _not_negative,
 }  # fmt: skip
 
 
@@ -210,6 +214,13 @@ def _check_density(values: Mapping[str, Any]) -> None:
         raise ValueError(f"edges must be one more than points; got {values['edges'].size} and {values['grid'].size}")
 
 
+def _check_ensemble(values: Mapping[str, Any]) -> None:
+    _same_length(("members", "shares"), values)
+    _need(abs(float(np.sum(values["shares"])) - 1) < 1e-9, "shares", "of sum 1", values["shares"])
+    if len({each.dimension for each in values["members"]}) > 1:
+        raise ValueError("members must be of one dimension")
+
+
 def _check_cross(values: Mapping[str, Any]) -> None:
     steps = [alphas.size for alphas in values["run"].alphas]
     for name in ("overlaps", "square_overlaps"):
@@ -237,5 +248,6 @@ _TOGETHER: dict[str, Callable[[Mapping[str, Any]], None]] = {
     "Density": _check_density,
     "EigenPairs": _check_eigenpairs,
     "CrossMeasure": _check_cross,
+    "EnsembleMeasure": _check_ensemble,
     "CrossDensity": _check_cross_density,
 }

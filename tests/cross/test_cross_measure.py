@@ -157,6 +157,12 @@ def test_the_identity_as_weight_gives_the_density_of_states():
     assert measure.integrate(np.exp).value == pytest.approx(same.trace(np.exp).value, rel=1e-6)
 
 
+def test_a_vector_as_weight_is_a_diagonal_matrix():
+    A, w = ring(0.0).real, np.arange(float(N))
+    vector, matrix = (sd.weighted_measure(A, B, num_steps=20) for B in (w, np.diag(w)))
+    assert vector.integrate(np.exp).value == pytest.approx(matrix.integrate(np.exp).value, rel=1e-10)
+
+
 def test_partial_densities_add_up_to_the_whole():
     A = ring(0.0).real
     halves = [np.diag((np.arange(N) % 2 == k) * 1.0) for k in (0, 1)]

@@ -292,3 +292,17 @@ def test_slow_convergence_shows_in_the_error_of_a_trace():
     eigenvalues = 10 ** np.linspace(-12, 0, 4000)
     value, stderr = sd.fast_lanczos(diagonal(eigenvalues), num_steps=200, num_probes=4).trace(np.log)
     assert abs(value - np.sum(np.log(eigenvalues))) < 3 * stderr
+
+
+def test_complex_functions_have_a_trace():
+    e = np.linspace(-1, 1, 300)
+    measure = sd.fast_lanczos(np.diag(e), num_steps=60, num_probes=4)
+    value, stderr = measure.trace(lambda x: 1 / (0.3 + 0.4j - x))
+    assert abs(value - np.sum(1 / (0.3 + 0.4j - e))) < 3 * stderr
+    resolvent = measure.resolvent(0.3 + 0.4j)
+    assert abs(value / 300 - resolvent.value) < resolvent.stderr
+    parts = [measure.trace(lambda x, part=part: part(1 / (0.3 + 0.4j - x))).value for part in (np.real, np.imag)]
+    assert value == complex(*parts)
+    assert isinstance(measure.trace(np.exp).value, float)
+    with pytest.raises(ValueError, match="`f` must be finite on the spectrum"):
+        measure.trace(lambda x: x * np.nan * 1j)

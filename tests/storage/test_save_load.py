@@ -324,3 +324,16 @@ def test_csv_holds_grid_values_and_errors_to_the_last_digit(tmp_path):
     assert lines[len(comments)] == "grid,values,stderr"
     columns = np.loadtxt(lines[len(comments) + 1 :], delimiter=",").T
     assert np.array_equal(columns, [density.grid, density.values, density.stderr])
+
+
+def test_an_average_and_its_density_come_back(tmp_path):
+    measures = [sd.fast_lanczos(np.diag(k * np.linspace(1, 2, 60)), num_steps=9, seed=k) for k in (1, 2)]
+    measures.append(sd.kpm(np.diag(np.linspace(1, 2, 60)), num_moments=20))
+    ensemble = sd.average(measures, weights=[1, 2, 3])
+    for obj in (ensemble, ensemble.density()):
+        sd.save(tmp_path / "it.npz", obj)
+        again = sd.load(tmp_path / "it.npz")
+        assert repr(again) == repr(obj)
+        measure = again if obj is ensemble else again.measure
+        assert measure.count(1, 1.5) == ensemble.count(1, 1.5)
+        np.testing.assert_array_equal(measure.shares, ensemble.shares)

@@ -23,6 +23,7 @@ RESULTS = {
     "moments": lambda: sd.kpm(MATRIX, num_moments=20, num_probes=2),
     "density": lambda: sd.spectral_density(MATRIX, num_steps=12, rank=2),
     "pairs": lambda: sd.top_eigenpairs(MATRIX, rank=2),
+    "ensemble": lambda: sd.average([sd.fast_lanczos(k * MATRIX, num_steps=9) for k in (1, 2)]),
     "cross": lambda: sd.cross_measure(MATRIX, np.arange(40.0), 1j * np.ones(40), num_steps=9).density(50),
 }
 
@@ -103,6 +104,11 @@ IMPOSSIBLE = [
     ("pairs", {"values": np.ones(2, int)}, "values must be an array of float64"),
     ("pairs", {"converged": np.ones(2)}, "converged must be an array of bool"),
     ("pairs", {"residuals": [-1.0, 0.0]}, "residuals must be 0 or more"),
+    ("ensemble", {"shares": [0.5, 0.1]}, "shares must be of sum 1"),
+    ("ensemble", {"shares": [1.0]}, "same length"),
+    ("ensemble", {"members": []}, "members must be one measure or more"),
+    ("ensemble", {"members": [3, 4]}, "damaged"),
+    ("ensemble", {"members1.alphas": np.full(9, NAN)}, "alphas must be finite"),
     ("cross", {"values": np.full(50, NAN * 1j)}, "values must be finite"),
     ("cross", {"values": np.ones(50, "float32")}, "values must be an array of float64 or complex128"),
     ("cross", {"edges": np.zeros(5)}, "edges must be one more than points"),
@@ -119,7 +125,15 @@ IMPOSSIBLE = [
 
 def test_every_field_of_a_result_has_a_rule():
     parts = {"measure", "outliers", "recurrences", "run"}  # results of their own, and what is not saved
-    for kind in (sd.SpectralMeasure, sd.ChebyshevMoments, sd.Density, sd.EigenPairs, sd.CrossMeasure, sd.CrossDensity):
+    for kind in (
+        sd.SpectralMeasure,
+        sd.ChebyshevMoments,
+        sd.Density,
+        sd.EigenPairs,
+        sd.CrossMeasure,
+        sd.CrossDensity,
+        sd.EnsembleMeasure,
+    ):
         assert [each.name for each in fields(kind) if each.name not in parts and not has_rule(each.name)] == []
 
 
