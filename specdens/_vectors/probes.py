@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from specdens._validate import as_choice, as_count
 from specdens._vectors.base import Array, Vectors
+from specdens._vectors.threads import num_threads, run_in_threads
 
 PROBE_CHUNK = 2**20
 """Entries [c·2²⁰, (c+1)·2²⁰) of probe j come from one generator, that of (seed, j, c)."""
@@ -17,6 +19,8 @@ PROBE_CHUNK = 2**20
 FIRST_EIGEN_PROBE = 2**31
 """The first probe of eigensolvers, which must not share probes with densities: deflating an eigenvector that was found
 from a density's probe removes all weight of that probe at a multiple eigenvalue."""
+
+_ENTRIES_FOR_THREADS = 2**18  # below, a thread takes longer to start than to draw
 
 KINDS = ("gaussian", "rademacher")
 
@@ -44,17 +48,39 @@ def probe_block(vectors: Vectors, n: int, indices: Sequence[int], seed: int, *, 
     """
     as_choice("probes", kind, KINDS)
     block, length = vectors.zeros((n, len(indices))), vectors.whole_length(n)
-    for column, index in enumerate(indices):
-        begin, drawn, entries = 0, -1, np.empty(0)
-        for chunk, start, stop in _pieces(vectors.row_ranges(n)):
-            if chunk != drawn:  # several pieces may lie in one chunk
-                size = min(PROBE_CHUNK, length - chunk * PROBE_CHUNK)
-                entries = draw_chunk(kind, probe_rng(seed, index, chunk), size, is_complex=vectors.is_complex)
-                drawn = chunk
-            rows = slice(begin, begin + stop - start)
-            block = vectors.assign(block, (rows, column), vectors.from_host(entries[start:stop]))
-            begin = rows.stop
+
+    def draw(task: tuple[int, int]) -> NDArray[Any]:
+        column, chunk = task
+        size = min(PROBE_CHUNK, length - chunk * PROBE_CHUNK)
+        return draw_chunk(kind, probe_rng(seed, indices[column], chunk), size, is_complex=vectors.is_complex)
+
+    pieces = [list(group) for _, group in groupby(_pieces(vectors.row_ranges(n)), key=lambda piece: piece[0])]
+    tasks = [(column, group[0][0]) for column in range(len(indices)) for group in pieces]
+    num_drawn = 1 if n * len(indices) < _ENTRIES_FOR_THREADS else num_threads()
+    begin = 0
+    for first in range(0, len(tasks), num_drawn):
+        some = tasks[first : first + num_drawn]
+        for i, ((column, _), entries) in enumerate(zip(some, _map_in_threads(draw, some), strict=True), start=first):
+            for _, start, stop in pieces[i % len(pieces)]:
+                rows = slice(begin, begin + stop - start)
+                block = vectors.assign(block, (rows, column), vectors.from_host(entries[start:stop]))
+                begin = rows.stop % n
     return block
+
+
+def _map_in_threads(
+    draw: Callable[[tuple[int, int]], NDArray[Any]], tasks: list[tuple[int, int]]
+) -> list[NDArray[Any]]:
+    """Return draw(task) for a few tasks, each in a thread of its own."""
+    drawn = dict[int, NDArray[Any]]()
+    left = iter(range(len(tasks)))
+
+    def work() -> None:
+        for i in left:
+            drawn[i] = draw(tasks[i])
+
+    run_in_threads(work, len(tasks))
+    return [drawn[i] for i in range(len(tasks))]
 
 
 def _pieces(ranges: Sequence[range]) -> Iterator[tuple[int, int, int]]:
