@@ -52,7 +52,7 @@ source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 suppress_warnings = ["config.cache", "ref.python"]  # the latter: names that several classes share
 
 autosummary_generate = True
-autodoc_typehints = "none"
+autodoc_typehints = "none"  # docstrings have the types
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = True
 numpydoc_class_members_toctree = False
@@ -88,7 +88,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "matplotlib_animations": False,
-    "capture_repr": ("_repr_html_", "__str__"),
+    "capture_repr": ("_repr_html_",),  # what is printed, not what the last line of a picture returns
     "write_computation_times": False,
     "plot_gallery": os.environ.get("SPECDENS_GALLERY", "1") == "1",
     "image_srcset": ["2x"],

@@ -58,9 +58,10 @@ def _further_names(docs: Path) -> None:
     """List the public names that the reference's front page does not group, so that none is without a page."""
     text = (docs / "reference" / "index.md").read_text(encoding="utf-8")
     grouped = set(re.findall(r"^   (\w+)$", text, re.MULTILINE))
-    lines = ["# Further names", "", "```{eval-rst}"]
+    lines = ["# Further names", "", "Public names that the [reference](index.md) does not group, if there are any.", ""]
     for module in (specdens, specdens.analysis, specdens_torch):
-        lines += [f".. currentmodule:: {module.__name__}", "", ".. autosummary::", "   :toctree: generated", ""]
-        lines += [f"   {name}" for name in module.__all__ if name not in grouped | {"__version__", "analysis"}]
-        lines += [""]
-    (docs / "reference" / "further.md").write_text("\n".join([*lines, "```", ""]), encoding="utf-8")
+        names = [name for name in module.__all__ if name not in grouped | {"__version__", "analysis"}]
+        if names:
+            lines += ["```{eval-rst}", f".. currentmodule:: {module.__name__}", "", ".. autosummary::"]
+            lines += ["   :toctree: generated", "", *(f"   {name}" for name in names), "```", ""]
+    (docs / "reference" / "further.md").write_text("\n".join(lines), encoding="utf-8")
