@@ -27,22 +27,22 @@ def _verified(docs: Path) -> None:
 
 
 def _reproduced(docs: Path) -> None:
-    """Make a page of the reproduction's README: links that lead to files of the folder are kept, and pictures shown."""
+    """Make a page of the reproduction's README, and show the figures that it only links or does not name."""
     folder = docs / "reproduction"
 
     def link(match: re.Match[str]) -> str:
-        text, target = match.groups()
+        mark, text, target = match.groups()
         if target.startswith(("#", "http")):
             return match.group()
-        return f"[{text}](reproduction/{target})" if (folder / target).is_file() else text
+        return f"{mark}[{text}](reproduction/{target})" if (folder / target).is_file() else text
 
     text = (folder / "README.md").read_text(encoding="utf-8")
-    titles = dict(re.findall(r"^\| ([^|]+?) \| `(fig_\w+)\.py` \|", text, re.MULTILINE)[::-1])
-    named = {script[4:].replace("_", "-"): title for title, script in titles.items()}
-    lines = [re.sub(r"(?<!!)\[([^]\n]*)\]\(([^)\s]+)\)", link, text), "", "## The pictures"]
-    for path in sorted((folder / "figures").glob("*.png")):
-        name = next((name for name in sorted(named, key=len, reverse=True) if path.stem.startswith(name)), "")
-        title = named.get(name, path.stem).strip() + path.stem.removeprefix(name).replace("-", " ")
+    lines = [re.sub(r"(!?)\[([^]\n]*)\]\(([^)\s]+)\)", link, text)]
+    shown = set(re.findall(r"!\[[^]\n]*\]\(figures/([^)\s]+)\)", text))
+    others = [path for path in sorted((folder / "figures").glob("*.png")) if path.name not in shown]
+    lines += ["", "## Further figures"] if others else []
+    for path in others:
+        title = path.stem.replace("-", " ")
         lines += ["", f"### {title[0].upper()}{title[1:]}", "", f"![{title}](reproduction/figures/{path.name})"]
     (docs / "reproduced.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
