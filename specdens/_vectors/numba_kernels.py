@@ -32,7 +32,7 @@ from specdens._vectors.numba_lanes import (
 )
 from specdens._vectors.threads import num_threads, run_in_threads
 
-LANES = "b111843342800c54"
+LANES = "33e1633286e0bb6d"
 """The hash of `numba_lanes.py`. Numba compares only this file with the compiled code on disk, so it must change too."""
 
 _directions = cycle([False, True])  # a pass begins where the last one ended: that is still in the cache
