@@ -164,7 +164,7 @@ class Operator(ABC):
         n = self.shape[0]
         if getattr(x, "ndim", 0) not in (1, 2) or x.shape[0] != n:
             raise ValueError(f"`x` must have shape ({n},) or ({n}, k); got {getattr(x, 'shape', type(x))}")
-        y = self.apply(x)
+        y = self.vectors.placed(self.apply(x))
         if aac.is_torch_array(y):
             y = y.detach()
         self._check_product(x, y)

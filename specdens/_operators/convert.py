@@ -21,7 +21,7 @@ from specdens._operators.sparse_format import check_indices
 from specdens._typing import Array, LinearOperator, OperatorLike
 from specdens._validate import as_count
 from specdens._vectors.base import Vectors, dtype_name
-from specdens._vectors.factory import vectors_like
+from specdens._vectors.factory import vectors_like, vectors_of
 
 _DTYPES = ("float32", "float64", "complex64", "complex128")
 _LARGEST_EXACT_INTEGER = 2**53
@@ -128,8 +128,7 @@ def _from_array(A: Array, shape: Any, dtype: Any) -> Operator:
     A = xp.astype(A, getattr(xp, name), copy=False)
     if aac.is_numpy_array(A):
         return DenseMatrix(A)
-    like = xp.empty((0,), dtype=A.dtype, device=aac.device(A))
-    return Products(n, vectors_like(like), partial(operator.matmul, A), blocks=True, is_matrix=True)
+    return Products(n, vectors_of(A, A.dtype), partial(operator.matmul, A), blocks=True, is_matrix=True)
 
 
 def _stored_entries(A: Array) -> Array:
@@ -196,8 +195,8 @@ def _vectors_for(A: Any, dtype: Any, like: Array | None) -> Vectors:
     if like is not None:
         if not aac.is_array_api_obj(like):
             raise TypeError(f"`like` must be an array; got {type(like).__name__}")
-        xp, device = aac.array_namespace(like), aac.device(like)
-    elif module == "torch":
+        return vectors_of(like, getattr(aac.array_namespace(like), name))
+    if module == "torch":
         xp, device = importlib.import_module("array_api_compat.torch"), getattr(A, "device", None)
     elif type(A).__module__.split(".")[0] == "jax":
         xp, device = importlib.import_module("jax.numpy"), None

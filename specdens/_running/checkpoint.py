@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ from specdens._storage.npz import DamagedFileError, open_npz, write_npz
 
 FORMAT = "specdens checkpoint"
 VERSION = 2
+
+T = TypeVar("T")
 
 _ENDING = "checkpoint"  # of temporary files, which only the holder of the lock removes
 
@@ -44,6 +46,10 @@ class CheckpointFile:
         """Whether another process of the same run locks and writes the file."""
         self._lock = FileLock(self.path)
         self._num_users = 0
+
+    def alike(self, work: Callable[[], T]) -> T:
+        """Return work(); files of which every process has a part raise on all of them if it raises on one."""
+        return work()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -138,9 +144,14 @@ class CheckpointFile:
         settings: Mapping[str, Any],
         arrays: Mapping[str, Callable[[], NDArray[Any]]],
         unchanged: Collection[str] = (),
+        *,
+        source: Path | None = None,
     ) -> None:
-        """Replace the file by one with these settings and arrays, and with the unchanged arrays of the old one."""
+        """Replace the file by one with these settings and arrays, and with the unchanged arrays of the old one.
+
+        The old one is `source`, if it has another name.
+        """
         started = time.perf_counter()
         header = json.dumps({"format": FORMAT, "version": VERSION, "settings": dict(settings)})
-        write_npz(self.path, {"header": np.array(header), **arrays}, unchanged=unchanged, ending=_ENDING)
+        write_npz(self.path, {"header": np.array(header), **arrays}, unchanged=unchanged, source=source, ending=_ENDING)
         self.seconds = time.perf_counter() - started

@@ -38,7 +38,7 @@ def first_product(A: Operator) -> NDArray[Any]:
     """
     vectors, n = A.vectors, A.shape[0]
     signs = probe_block(vectors, n, (0,), 0, kind="rademacher")[:, 0]
-    v = A.project(vectors.scale(vectors.from_host(np.asarray(n**-0.5), vectors.wide), signs))
+    v = A.project(vectors.scale(vectors.from_host(np.asarray(vectors.whole_length(n) ** -0.5), vectors.wide), signs))
     return np.ascontiguousarray(vectors.to_host(A.apply_within(v)))
 
 

@@ -25,6 +25,7 @@ from specdens._running.identity import (
     environment,
     first_product,
 )
+from specdens._running.part_checkpoint import PartFile
 from specdens._running.progress import Progress, Reporter
 from specdens._storage.npz import DamagedFileError
 
@@ -86,23 +87,20 @@ class Monitor:
         self.file = None if checkpoint is None else CheckpointFile(checkpoint)
         self.settings: dict[str, Any] = {}
         self._last_write = time.perf_counter()
+        self._all_true: Callable[[bool], bool] = bool
 
     def attach(self, A: Operator) -> None:
         """Let one process write the checkpoint where several compute together, and the others only read it.
 
-        Raises
-        ------
-        ValueError
-            If this process has only some rows of the vectors.
+        Processes that have some rows of the vectors write a part each.
         """
-        if self.file is None:
+        if self.file is None or isinstance(self.file, PartFile):
             return
         if A.vectors.whole_length(A.shape[0]) != A.shape[0]:
-            raise ValueError(
-                "`checkpoint` must be left out for operators whose rows are distributed over processes: their states "
-                "would have to be written at the same step everywhere"
-            )
-        self.file.is_read_only = not A.vectors.is_first
+            self.file = PartFile(self.file.path, A.vectors, A.shape[0])
+            self._all_true = A.vectors.all_true
+        else:
+            self.file.is_read_only = not A.vectors.is_first
 
     @contextmanager
     def run(self, settings: Mapping[str, Any]) -> Iterator[None]:
@@ -133,7 +131,8 @@ class Monitor:
             try:
                 yield stage
             except (KeyboardInterrupt, ConnectionError) as interrupt:  # the user, or processes that are gone
-                if stage.save() and self.file is not None:
+                # parts are written by all processes together, which an interrupted one cannot wait for
+                if not isinstance(self.file, PartFile) and stage.save() and self.file is not None:
                     message = f"the run is saved in {self.file.path}: make the same call again to go on"
                     interrupt.add_note(message)
                     _log.warning("interrupted; %s", message)
@@ -142,9 +141,13 @@ class Monitor:
 
     def _open(self, file: CheckpointFile, stage: Stage, A: Operator) -> None:
         """Continue a stage from the file if it is there; else begin the file with the first product."""
-        # three vectors and the first product, with the file before next to the new one
-        file.check_room(8 * A.shape[0] * A.vectors.itemsize)
-        found = file.read_settings() or {"stages": {}}
+
+        def read() -> dict[str, Any]:
+            # three vectors and the first product, with the file before next to the new one
+            file.check_room(8 * A.shape[0] * A.vectors.itemsize)
+            return file.read_settings() or {"stages": {}}
+
+        found = file.alike(read)
         self.settings = {**found, **{key: self.settings[key] for key in ("run",) if key in self.settings}}
         product = first_product(A)
         described = describe_operator(A, product)
@@ -160,9 +163,14 @@ class Monitor:
             return
         names = file.names()
         stored = file.chunks(f"{stage.name}/{_PRODUCT}") if f"{stage.name}/{_PRODUCT}" in names else ()
-        with _resuming(file):
-            note = compare_operators(saved["operator"], described, stored, product, A)
-            compare_settings(saved, stage.settings)
+
+        def compare() -> str | None:
+            with _resuming(file):
+                note = compare_operators(saved["operator"], described, stored, product, A)
+                compare_settings(saved, stage.settings)
+            return note
+
+        note = file.alike(compare)
         changes = compare_environments(saved["environment"], environment()) + ([note] if note else [])
         notes = list(saved["notes"])
         if changes:
@@ -173,14 +181,15 @@ class Monitor:
 
     def is_due(self) -> bool:
         """Return whether it is time for a write."""
-        return self.file is not None and self._since_write() >= max(self.interval, _PAUSE * self.file.seconds)
+        return self.file is not None and self._is_over(max(self.interval, _PAUSE * self.file.seconds))
 
     def is_cheap(self) -> bool:
         """Return whether a write would take less than its share of the time."""
-        return self.file is not None and self._since_write() >= _PAUSE * self.file.seconds
+        return self.file is not None and self._is_over(_PAUSE * self.file.seconds)
 
-    def _since_write(self) -> float:
-        return time.perf_counter() - self._last_write
+    def _is_over(self, pause: float) -> bool:
+        """Return whether so many seconds have passed since the last write, for all processes alike."""
+        return self._all_true(time.perf_counter() - self._last_write >= pause)
 
     def write(self, stage: Stage, snapshot: Snapshot) -> bool:
         """Write a stage's snapshot next to those of the others; a failure is reported and does not end the run."""

@@ -52,6 +52,7 @@ def write_npz(
     arrays: Mapping[str, NDArray[Any] | Callable[[], NDArray[Any]]],
     *,
     unchanged: Collection[str] = (),
+    source: str | os.PathLike[str] | None = None,
     ending: str = "tmp",
 ) -> None:
     """Replace `path` by a file with these arrays; the same arrays give the same bytes.
@@ -64,6 +65,8 @@ def write_npz(
         The arrays, or functions that make them when it is their turn: one is in memory at a time.
     unchanged
         Names of arrays to copy from the file that is there, without loading them.
+    source
+        The file to copy them from, if it is another one.
     ending
         The ending of the temporary file.
 
@@ -75,7 +78,7 @@ def write_npz(
         If the file cannot be written.
     """
     with ExitStack() as stack:
-        old = stack.enter_context(open_npz(path)) if unchanged else None
+        old = stack.enter_context(open_npz(path if source is None else source)) if unchanged else None
         file = stack.enter_context(replacing(path, ending=ending))
         archive = stack.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True))
         for name, array in arrays.items():

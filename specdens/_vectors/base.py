@@ -140,6 +140,14 @@ class Vectors:
         x[index] = values
         return x
 
+    def placed(self, x: Array) -> Array:
+        """Return a vector where those of this class lie: sharded over devices, or as it is."""
+        return x
+
+    def block_of_rows(self, shape: tuple[int, ...], make: Callable[[range], NDArray[Any]]) -> Array | None:
+        """Return a block whose devices ask for their rows, or None where there is one device alone."""
+        return None
+
     def copy(self, x: Array) -> Array:
         """Return a writable copy of x in row-major order."""
         fresh = self.xp.empty(x.shape, dtype=self.dtype, device=self.device)

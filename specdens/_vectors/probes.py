@@ -47,13 +47,22 @@ def probe_block(vectors: Vectors, n: int, indices: Sequence[int], seed: int, *, 
     are drawn alone.
     """
     as_choice("probes", kind, KINDS)
-    block, length = vectors.zeros((n, len(indices))), vectors.whole_length(n)
+    length = vectors.whole_length(n)
 
     def draw(task: tuple[int, int]) -> NDArray[Any]:
         column, chunk = task
         size = min(PROBE_CHUNK, length - chunk * PROBE_CHUNK)
         return draw_chunk(kind, probe_rng(seed, indices[column], chunk), size, is_complex=vectors.is_complex)
 
+    def make(rows: range) -> NDArray[Any]:
+        columns = range(len(indices))
+        parts = [[draw((j, chunk))[start:stop] for chunk, start, stop in _pieces([rows])] for j in columns]
+        return np.stack([np.concatenate(column) for column in parts], axis=1)
+
+    sharded = vectors.block_of_rows((n, len(indices)), make)
+    if sharded is not None:
+        return sharded
+    block = vectors.zeros((n, len(indices)))
     pieces = [list(group) for _, group in groupby(_pieces(vectors.row_ranges(n)), key=lambda piece: piece[0])]
     tasks = [(column, group[0][0]) for column in range(len(indices)) for group in pieces]
     num_drawn = 1 if n * len(indices) < _ENTRIES_FOR_THREADS else num_threads()

@@ -33,6 +33,17 @@ def test_three_ranks_of_unequal_parts_agree_with_one_process(tmp_path):
         assert code == 0, err[-3000:]
 
 
+@needs_gloo
+@pytest.mark.slow
+def test_a_rank_that_dies_ends_the_other_and_the_parts_go_on(tmp_path):
+    (code, out, err), (died, _, _) = run_ranks([SCRIPT, "death", tmp_path])
+    assert code == 0, err[-3000:]
+    assert "rank 0 was told" in out
+    assert died == 7
+    for code, _, err in run_ranks([SCRIPT, "resume", tmp_path]):
+        assert code == 0, err[-3000:]
+
+
 def case():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 3)).double()

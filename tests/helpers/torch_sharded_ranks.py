@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from torch import nn
 from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
 
 import specdens as sd
+from specdens._running import monitor
 
 FOLDER = Path(sys.argv[2])
 OPERATORS = ("Hess", "G", "H", "A1", "A2", "B1", "B2", "B2c:1")
@@ -208,6 +210,38 @@ def disagreement() -> None:
         sdt.Curvature(narrow, nn.MSELoss(), [(x, y[:, None].double()) for x, y in data], shard_vectors=True)
     with pytest.raises(ValueError, match="`shard_vectors` must not be False for a model with DTensors"):
         sdt.Curvature(sdt.shard_parameters(model("dense")), loss, data, shard_vectors=False)
+
+
+RESUMED = {"num_steps": 12, "num_probes": 1, "method": "fast_lanczos", "checkpoint": FOLDER / "run.npz"}
+RESUMED |= {"checkpoint_interval": 0}
+
+
+def curvature() -> sdt.Curvature:
+    return sdt.Curvature(sdt.shard_parameters(model("dense")), LOSS, part(batches("dense", (9, 5)), "even"))
+
+
+def death() -> None:
+    """Kill a rank in the middle: the other one says so, and the parts of the last step are there."""
+
+    def progress(state: sd.Progress) -> None:
+        if dist.get_rank() == 1 and state.num_products == 8:
+            os._exit(7)
+
+    monitor._PAUSE = 0.0  # products are as fast as writes here
+    with pytest.raises(ConnectionError, match="rank 0 of 2 has lost the others: one of them has ended"):
+        curvature().density("Hess", progress=progress, **RESUMED)
+    print("rank 0 was told", flush=True)
+    os._exit(0)
+
+
+def resume() -> None:
+    """Go on from the checkpoint of `death`, on both ranks, bit for bit."""
+    curv, counts = curvature(), []
+    found = curv.density("Hess", progress=lambda state: counts.append(state.num_products), **RESUMED)
+    whole = curv.density("Hess", progress=False, **{**RESUMED, "checkpoint": None})
+    np.testing.assert_array_equal(found.measure.alphas, whole.measure.alphas)
+    assert counts[0] >= 8
+    assert_same(torch.as_tensor(found.values))
 
 
 def quadrature(measure: sd.SpectralMeasure) -> list[float]:

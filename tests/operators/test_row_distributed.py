@@ -162,15 +162,6 @@ def test_arguments_of_the_wrong_kind_are_refused():
         on_ranks(2, lambda comm: sd.subspace_iteration(distributed(MATRIX, comm), rank=2))
 
 
-def test_checkpoints_are_refused_on_every_rank(tmp_path):
-    def work(comm):
-        with pytest.raises(ValueError, match="`checkpoint` must be left out for operators whose rows are distributed"):
-            sd.spectral_density(distributed(MATRIX, comm), checkpoint=tmp_path / "run.npz")
-
-    on_ranks(2, work)
-    assert not list(tmp_path.iterdir())
-
-
 def test_one_rank_draws_progress(capsys):
     on_ranks(2, lambda comm: sd.fast_lanczos(distributed(MATRIX, comm), num_steps=5, monitor=sd.Monitor(progress=True)))
     assert capsys.readouterr().err.count("fast_lanczos:   0%") == 1  # the bar may be drawn at 100 % twice

@@ -34,8 +34,9 @@ class EngineOperator(Operator):
     def __init__(self, engine: Engine, subset: Subset, coefficients: Coefficients) -> None:
         vectors = curvature_vectors(subset.dtypes, vector_dtype(subset.dtypes), engine.batches.device)
         ranks = engine.ranks
-        vectors.is_first, vectors.is_same = ranks.rank == 0, ranks.same
-        if subset.whole_shapes is not None:
+        if subset.whole_shapes is None:
+            vectors.is_first, vectors.is_same = ranks.rank == 0, ranks.same
+        else:
             vectors = DistributedVectors(
                 vectors, ranks.add_, rows=subset.ranges, length=subset.num_whole, is_first=ranks.rank == 0
             )
