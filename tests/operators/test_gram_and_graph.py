@@ -24,6 +24,7 @@ def forms(X):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", DATA)
 @pytest.mark.parametrize("form", ["numpy", "sparse", "matrix-free", "torch"])
 @pytest.mark.parametrize("center", [False, True])

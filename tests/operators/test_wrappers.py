@@ -148,6 +148,7 @@ def test_known_atoms_and_ritz_values_are_the_eigenvalues(wrapped):
     np.testing.assert_allclose(found, np.linalg.eigvalsh(dense), atol=tolerance * np.abs(found).max())
 
 
+@pytest.mark.slow
 def test_moments_and_counts_are_those_of_the_dense_matrix(wrapped):
     A, dense, tolerance = wrapped
     values = np.linalg.eigvalsh(dense)

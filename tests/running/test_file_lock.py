@@ -32,6 +32,7 @@ def during(num_steps: int, act):
     return progress
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_and_told_who_has_the_file(tmp_path):
     path, refusals = tmp_path / "run.npz", []
     script = (
@@ -88,6 +89,7 @@ lock.release()
 """
 
 
+@pytest.mark.slow
 def test_a_lock_dies_with_its_process_and_is_not_inherited(tmp_path):
     done = subprocess.run([sys.executable, "-c", LOCKS, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -113,6 +115,7 @@ def test_what_killed_writes_have_left_is_removed(tmp_path):
     assert os.listdir(tmp_path) == ["run.npz"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["removed", "truncated", "flipped", "emptied", "a folder"])
 def test_a_file_that_is_damaged_during_the_run_does_not_end_it(damage, tmp_path):
     path = tmp_path / "run.npz"

@@ -22,6 +22,7 @@ def large_diagonal(n: int = 10**6) -> np.ndarray:
     return np.concatenate([np.linspace(-1, 1, n - 3), [3.0, 4.0, 5.0]]).astype("float32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), [(3, 0), (0, 3)])
 def test_a_checkpoint_of_another_rank_is_refused(first, second, tmp_path):
     A = sp.diags_array(large_diagonal()).tocsr()
@@ -104,6 +105,7 @@ def test_an_undisturbed_resumption_notes_nothing(tmp_path):
     assert sd.spectral_density(MATRIX, num_steps=30, num_probes=1, checkpoint=path).notes == ()
 
 
+@pytest.mark.slow
 def test_another_number_of_threads_is_noted(tmp_path):
     script = (
         "import numpy as np, sys, specdens as sd\n"

@@ -76,6 +76,7 @@ def test_a_matrix_that_is_changed_in_place_is_seen_on_the_fused_path_too(method)
         METHODS[method](A, monitor=sd.Monitor(progress=change))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
@@ -85,6 +86,7 @@ def test_sound_operators_are_not_suspected(dtype, method, scale):
     getattr(sd, method)(A, num_probes=3, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eigenvalues", [
     np.r_[1e6, 1e3, 1.0, np.linspace(-1e-6, 1e-6, N - 3)], np.r_[np.zeros(N - 5), 1, 2, 3, 4, 5],
     np.repeat([1.0, 2.0, 5.0], N // 3), np.logspace(-12, 0, N), np.cos(np.arange(N)),
