@@ -64,8 +64,6 @@ def _draw_column(axes: Any, hessian: Hessian) -> None:
     draw_measure(axes[0], hessian.deflated, edges, color=COLORS["Hess"], label="bulk")
     draw_stems(axes[0], hessian.top, color="#e69f00", label=f"top {len(hessian.top)} eigenvalues")
     draw_measure(axes[1], hessian.plain, edges, color=COLORS["Hess"], label="whole spectrum")
-    found = sd.analysis.outliers(hessian.plain).positions
-    draw_stems(axes[1], found, color="black", height=0.04, label=f"outliers by sd.analysis: {len(found) or 'none'}")
     floor = 1e-2 / hessian.plain.dimension / (edges[1] - edges[0])
     for ax in axes:
         ax.set(yscale="log", xlim=(edges[0], edges[-1]), ylim=(floor, None))
