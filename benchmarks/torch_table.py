@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "helpers"))
-from torch_layers import LAYERS, build, directions, gauss_newton_products, hessian_products  # noqa: E402
+from torch_references import NETWORKS, build, directions, gauss_newton_products, hessian_products  # noqa: E402
 
 PAGE = ROOT / "docs" / "verified_networks.md"
 ROUTES, CACHES = ("forward", "double backward"), ("auto", "off")
@@ -98,7 +98,7 @@ def page() -> str:
     """Return the whole page."""
     layers = table(
         ["layer", *(f"{route}, {kept}" for route in ROUTES for kept in ("kept", "not kept"))],
-        [layer_row(name) for name in LAYERS],
+        [layer_row(name) for name in NETWORKS],
     )
     losses = table(
         ["loss", "graphs kept", "graphs not kept"],
@@ -135,7 +135,7 @@ derivatives of layer norm, losses without a second derivative (CTC), logits (n, 
 curvlinops 3.0.1 computes the Hessian by forward over reverse, and torch's forward mode through the backward of
 `layer_norm` is wrong. On the network "LayerNorm" above, in float64, a product of its Hessian is off by 3.4 %, and by
 27 % in the entries of the layer norm's weight. To reproduce, compare `curvlinops.HessianLinearOperator` on that network
-(from `tests/helpers/torch_layers.py`) with `hessian_products` there.
+(from `tests/helpers/torch_references.py`) with `hessian_products` there.
 """
 
 

@@ -47,7 +47,8 @@ class OperatorFamily:
         """
         if self._engine.loss_is_linear:
             warnings.warn(
-                f"the loss ({self._engine.loss.name}) is linear in the outputs of the model: G is zero and Hess is H. "
+                f"the loss ({self._engine.loss.name}) is linear in the outputs of the model, or piecewise linear: G is "
+                "zero and Hess is H. "
                 "For a model that ends in log_softmax, take the logits and CrossEntropyLoss.",
                 sd.SpecdensWarning,
                 stacklevel=2,

@@ -52,7 +52,9 @@ def check_modules(model: nn.Module) -> None:
             )
 
 
-def check_repeats(run: Callable[[], Tensor], model: nn.Module, device: Any) -> bool:
+def check_repeats(
+    run: Callable[[], Tensor], model: nn.Module, device: Any, written: Callable[[], list[str]] = list
+) -> bool:
     """Run the model repeatedly and compare; where the outputs differ, name the first module whose output does.
 
     Parameters
@@ -63,6 +65,8 @@ def check_repeats(run: Callable[[], Tensor], model: nn.Module, device: Any) -> b
         The model.
     device : torch.device
         The device whose random state counts.
+    written : callable
+        Returns the names of the buffers that passes have written to.
 
     Returns
     -------
@@ -82,6 +86,12 @@ def check_repeats(run: Callable[[], Tensor], model: nn.Module, device: Any) -> b
     # a layer that is left out at random shows in one of many passes only
     for _ in range(_PASSES_IF_RANDOM if draws else 1):
         if not _same(first, run()):
+            if not draws and written():
+                raise ValueError(
+                    "the model gave different outputs for the same batch twice: it writes to its buffer "
+                    f"`{written()[0]}` in every pass, also in eval mode, and its outputs depend on that. Let it write "
+                    "in training mode only."
+                )
             raise ValueError(
                 f"the model gave different outputs for the same batch twice: {_first_difference(run, model)}. Switch "
                 f"off what is random in it ({_random_things(model)})."
@@ -110,7 +120,7 @@ def _first_difference(run: Callable[[], Tensor], model: nn.Module) -> str:
             passes.append([(name, output) for name, _, _, _, output in calls])
         for (name, one), (_, other) in zip(*passes, strict=False):
             if not all(_same(a, b) for a, b in zip(tensors_in(one), tensors_in(other), strict=False)):
-                return f"`{name}` is the first module whose output differs"
+                return f"`{name or '(the model)'}` is the first module whose output differs"
     return "no single module does it"
 
 

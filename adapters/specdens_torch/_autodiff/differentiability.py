@@ -20,7 +20,7 @@ _REENTRANT = (
 )
 
 
-def _nodes(tensors: Sequence[Tensor | None], *, through_constants: bool = True) -> Iterator[Any]:
+def nodes(tensors: Sequence[Tensor | None], *, through_constants: bool = True) -> Iterator[Any]:
     """Yield all nodes of the graph behind tensors, each once; perhaps not those behind a constant function."""
     nodes = [t.grad_fn for t in tensors if t is not None]
     seen = set()
@@ -40,13 +40,13 @@ def check_twice_differentiable(tensors: Sequence[Tensor | None]) -> None:
     Torch puts a node there that raises, but leads nowhere: ``torch.autograd.grad`` never visits it, and what comes
     through it would silently be missing.
     """
-    if any(node.name().endswith("Error") for node in _nodes(tensors)):
+    if any(node.name().endswith("Error") for node in nodes(tensors)):
         raise RuntimeError("a function marked with @once_differentiable has no second derivative.")
 
 
 def check_outputs(f: Tensor) -> None:
     """Refuse outputs that lead through reentrant checkpointing."""
-    if any(node.name().startswith("CheckpointFunction") for node in _nodes([f])):
+    if any(node.name().startswith("CheckpointFunction") for node in nodes([f])):
         raise ValueError(_REENTRANT)
 
 
@@ -63,10 +63,10 @@ def refused_warnings() -> Iterator[None]:
 
 def warn_of_blocked(f: Tensor, leaves: Mapping[str, Tensor]) -> None:
     """Warn of parameters whose derivative is zero everywhere, behind a function such as round()."""
-    kinds = sorted({kind for node in _nodes([f]) if (kind := _constant(node))})
+    kinds = sorted({kind for node in nodes([f]) if (kind := _constant(node))})
     if not kinds:
         return
-    reached, seen = (_leaves(_nodes([f], through_constants=through)) for through in (True, False))
+    reached, seen = (_leaves(nodes([f], through_constants=through)) for through in (True, False))
     blocked = [name for name, leaf in leaves.items() if id(leaf) in reached - seen]
     if not blocked:
         return

@@ -87,6 +87,7 @@ class Engine:
         if isinstance(loss, CrossEntropy):
             loss.find_axis = self._find_class_axis
         self._check = check
+        forward.watched = loss.tensors()
         self.ranks.alike_in_passes(self._check_model)
         self.cache = GraphCache(batches, self._make_graph, budget=budget)
         self._prepare()
@@ -98,7 +99,9 @@ class Engine:
         check_modules(self.forward.model)
         batch, device = self.batches.first, self.batches.device
         with random_state_kept(device), refused_warnings():
-            check_repeats(lambda: self.forward.values(batch.raw), self.forward.model, device)
+            check_repeats(
+                lambda: self.forward.values(batch.raw), self.forward.model, device, self.forward.written_buffers
+            )
             if self.batches.is_shuffled and len(self.batches) > 1:
                 check_examples_independent(self.forward.values, batch, self.loss)
 
@@ -109,6 +112,7 @@ class Engine:
         self.divisor = self._divisor()
         self.loss_is_linear = is_linear(self.ranks.alike_in_passes(self._plan).state)
         self.keeps_all_graphs = self.ranks.all(self.cache.keeps_all)
+        self.forward.note_state()  # with what the first pass may have set
 
     def _plan(self) -> Graph:
         """Decide which graphs are kept, and return that of the first batch."""
@@ -185,9 +189,10 @@ class Engine:
             raise name_failure(error, lambda: self.forward.values(raw), self.forward.model) from error
 
     def refresh(self) -> None:
-        """Start anew if the model has changed since the last product."""
-        has_other_modes = self.forward.has_other_modes
-        has_changed = has_other_modes or self.forward.has_changed
+        """Start anew if the model has changed since the last product; refuse data that has."""
+        self.batches.check_unchanged()
+        has_other_attributes = self.forward.has_other_attributes
+        has_changed = has_other_attributes or self.forward.has_other_values
         if self.forward.is_sharded:  # all ranks start anew, or none
             flag = torch.tensor(float(has_changed), dtype=torch.float64, device=self.batches.device)
             has_changed = bool(self.ranks.add_(flag))
@@ -195,8 +200,9 @@ class Engine:
             _log.info("the model has changed: graphs are made anew")
             try:
                 self.forward.refresh()
-                if has_other_modes:
+                if has_other_attributes:
                     self._check_model()
+                self.batches.total = None  # class weights may be others
                 self._prepare()
             except Exception:
                 self.forward.forget_state()  # refused now, and refused the next time

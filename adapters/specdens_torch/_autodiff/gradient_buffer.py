@@ -67,6 +67,8 @@ class BackwardTarget:
 
     def __init__(self) -> None:
         self.only_jvp = False
+        self.only_edges = False
+        """Whether a pass only builds the graph of the gradient: nobody reads the gradients of the leaves themselves."""
         self.buffer: GradientBuffer | None = None
         self._indices: dict[int, int] = {}
 
@@ -80,6 +82,10 @@ class BackwardTarget:
         """Return which of the leaves a tensor is."""
         return self._indices.get(id(tensor))
 
+    def is_unread(self, tensor: Tensor | None) -> bool:
+        """Return whether nobody reads the gradient of a tensor that the current pass computes."""
+        return self.only_edges and tensor is not None and self.index(tensor) is not None
+
     def put(self, index: int, a: Tensor, b: Tensor) -> Tensor | None:
         """Add the product a b to the gradient of a leaf: in the buffer if there is one, else it is returned."""
         if self.buffer is None:
@@ -92,6 +98,11 @@ class BackwardTarget:
         if self.buffer is None or gradient is None:  # torch hands over None for what is known to be zero
             return None
         return self.buffer.put(index, gradient.detach())
+
+
+def unread_gradient(tensor: Tensor) -> Tensor:
+    """Return a stand-in for a gradient that nobody reads, of the same shape and almost without memory."""
+    return tensor.new_zeros(()).expand(tensor.shape)
 
 
 def is_autocast(x: Tensor) -> bool:

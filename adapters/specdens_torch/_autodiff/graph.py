@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from specdens_torch._autodiff.custom_functions import custom_functions, warn_of_wrong_derivatives
 from specdens_torch._autodiff.differentiability import (
     check_outputs,
     check_twice_differentiable,
@@ -24,7 +25,7 @@ from specdens_torch._autodiff.gradient_buffer import GradientBuffer
 from specdens_torch._autodiff.model_function import Forward
 from specdens_torch._data.batches import Batch
 from specdens_torch._loss.derivatives import State, gradient_in
-from specdens_torch._parameters import Subset
+from specdens_torch._parameters import Subset, subset_of, vector_dtype
 
 OutputHessian = Callable[[Tensor], Tensor]
 
@@ -129,16 +130,50 @@ class Graph:
             f = self._outputs()
             with torch.enable_grad(), self._forward.backward():
                 r = _Residual.apply(f, self.state, self._selector)
-                g = torch.autograd.grad(f, self._forward.leaves, r, create_graph=True, allow_unused=True)
+                self._forward.backward_target.only_edges = True
+                try:
+                    g = torch.autograd.grad(f, self._forward.leaves, r, create_graph=True, allow_unused=True)
+                finally:
+                    self._forward.backward_target.only_edges = False
             if self._check:
                 check_twice_differentiable(g)
-                if not self._forward.has_warned:
-                    self._forward.has_warned = True
-                    warn_of_blocked(f, dict(zip(self._forward.names, self._forward.leaves, strict=True)))
             self._r = get_gradient_edge(r)
             self._g = tuple(get_gradient_edge(t) if t is not None and t.requires_grad else None for t in g)
             self._f = None
+            if self._check and not self._forward.has_warned:
+                self._forward.has_warned = True
+                warn_of_blocked(f, dict(zip(self._forward.names, self._forward.leaves, strict=True)))
+                self._compare_with_differences(custom_functions(f))
         return self._g
+
+    def _compare_with_differences(self, names: list[str]) -> None:
+        """Compare Jv and Hess v with differences along one direction, where the model has functions of its own."""
+        if not names or self._forward.is_sharded:
+            return
+        leaves = self._forward.leaves
+        subset = subset_of(dict(zip(self._forward.names, leaves, strict=True)))
+        generator = torch.Generator().manual_seed(0)
+        v = []
+        for p in leaves:
+            t = torch.randn(p.shape, generator=generator).to(p)
+            v.append(t * (p.detach().norm() / t.norm().clamp_min(1e-30)).clamp_min(1e-3))
+        out = torch.empty(subset.num_entries, dtype=vector_dtype(subset.dtypes), device=leaves[0].device)
+        buffer = GradientBuffer(subset, out)
+        try:
+            u = self.hessian(subset, v, buffer, self.state.curvature, with_u=True)
+        except ValueError:  # a loss without a second derivative, which products say
+            return
+        buffer.finish(1.0)
+        warn_of_wrong_derivatives(names, leaves, self._outputs_and_gradient, u, subset.views(out), v)
+
+    def _outputs_and_gradient(self, values: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Return the outputs and the gradient of the loss at other values of the parameters."""
+        leaves = [t.detach().requires_grad_() for t in values]
+        with torch.enable_grad(), self._forward.backward():
+            f = self._forward(leaves, self._batch.raw)
+            residual = self._make_state(f.detach(), self._batch.target).residual.to(f.dtype)
+            g = torch.autograd.grad(f, leaves, residual, allow_unused=True)
+        return f.detach(), [torch.zeros_like(p) if t is None else t for t, p in zip(g, leaves, strict=True)]
 
     @property
     def has_gradient(self) -> bool:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from specdens_torch._autodiff.gradient_buffer import BackwardTarget
-from specdens_torch._autodiff.model_state import fingerprint, model_restored, versions
-from specdens_torch._autodiff.substitutes import Substitutes
+from specdens_torch._autodiff.model_state import ModelState, fingerprint, model_restored, versions
+from specdens_torch._autodiff.substitutes import PlainNormsNeededError, Substitutes
 
 
 class _Holder(nn.Module):  # type: ignore[misc]
@@ -60,7 +60,8 @@ class Forward:
         self._kinds = {name: _kind(p) for name, p in selected.items()}
         # cuDNN's recurrent kernels have no second derivative
         self._has_rnn = any(isinstance(module, nn.RNNBase) for module in model.modules())
-        self.differentiates = self.recomputes = False
+        self.differentiates = self.recomputes = self._plain_norms = False
+        self.watched: list[Tensor] = []  # further tensors that the products depend on
         self.has_warned = False  # of parameters without a derivative
         self.refresh()
 
@@ -78,10 +79,20 @@ class Forward:
         self.backward_target = BackwardTarget()
         self.backward_target.attach(self.leaves)
         # a model that writes to its buffers shall write to these
-        self._held |= {f"model.{name}": b.detach().clone() for name, b in self.model.named_buffers()}
-        self._modules = list(self._holder.modules())
-        self._modes = self._current_modes()
-        self._versions, self._fingerprint = versions(self._tensors()), fingerprint(self._tensors())
+        self._buffers = {name: b.detach().clone() for name, b in self.model.named_buffers()}
+        self._held |= {f"model.{name}": b for name, b in self._buffers.items()}
+        self.note_state()
+
+    def note_state(self) -> None:
+        """Take the model as it is now for what it is later compared with."""
+        state = ModelState(self.model)
+        self._state: ModelState | None = state
+        self._tensors = self._watched_tensors(state)
+        self._versions, self._fingerprint = versions(self._tensors), fingerprint(self._tensors)
+
+    def written_buffers(self) -> list[str]:
+        """Return the names of the buffers that the model has written to since the last refresh."""
+        return [name for name, buffer in self._buffers.items() if not buffer.is_inference() and buffer._version]
 
     def _take_parameters(self, named: Mapping[str, Tensor]) -> None:
         """Make leaves of the chosen parameters, and constants of the others."""
@@ -91,24 +102,20 @@ class Forward:
 
     def forget_state(self) -> None:
         """Make the next comparison with the model report a change."""
-        self._modes, self._versions = [], ()
+        self._state = None
 
-    def _tensors(self) -> list[Tensor]:
-        return [*self.model.parameters(), *self.model.buffers()]
-
-    def _current_modes(self) -> list[bool]:
-        return [module.training for module in self._modules]
+    def _watched_tensors(self, state: ModelState) -> list[Tensor]:
+        return [*state.tensors(), *self.watched]
 
     @property
-    def has_changed(self) -> bool:
-        """Whether a parameter or a buffer has changed since the last refresh."""
-        tensors = self._tensors()
-        return versions(tensors) != self._versions or fingerprint(tensors) != self._fingerprint
+    def has_other_values(self) -> bool:
+        """Whether a parameter, a buffer or another tensor has changed since its state was noted."""
+        return versions(self._tensors) != self._versions or fingerprint(self._tensors) != self._fingerprint
 
     @property
-    def has_other_modes(self) -> bool:
-        """Whether a module was put in training or eval mode since the last refresh."""
-        return self._current_modes() != self._modes
+    def has_other_attributes(self) -> bool:
+        """Whether modules, their modes, hooks, settings or tensors are others since their state was noted."""
+        return self._state is None or self._state.has_changed
 
     def __call__(self, leaves: Sequence[Tensor], raw: Any, *, dual: bool = False) -> Tensor:
         """Return the outputs for a batch.
@@ -123,9 +130,13 @@ class Forward:
             Whether the leaves carry tangents, for forward mode.
         """
         tensors = dict(zip((f"model.{name}" for name in self.names), leaves, strict=True)) | self._held
-        substitutes = Substitutes(None if dual else self.backward_target)
-        with model_restored(self._modules), self.backend(), substitutes:
-            output = torch.func.functional_call(self._holder, tensors, (raw,))
+        substitutes = Substitutes(None if dual else self.backward_target, plain_norms=self._plain_norms)
+        try:
+            with model_restored(self.model), self.backend(), substitutes:
+                output = torch.func.functional_call(self._holder, tensors, (raw,))
+        except PlainNormsNeededError:
+            self._plain_norms = True
+            return self(leaves, raw, dual=dual)
         self.differentiates |= substitutes.differentiates
         self.recomputes |= substitutes.recomputes
         return self._as_output(output)

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from specdens_torch._autodiff.determinism import check_modules
+from specdens_torch._autodiff.guarded_inputs import GuardedInputs
 from specdens_torch._autodiff.model_function import Forward
 from specdens_torch._data.batches import Batches, default_forward, target_key
 from specdens_torch._data.rng import random_state_kept
@@ -38,13 +39,14 @@ def settled_loss(
         if forward is None:
             loss = with_targets_of_model(model, loss, batch.raw, key)
         if not isinstance(loss, ModelLoss):
-            function = make_function(forward or default_forward)
+            function = make_function(GuardedInputs(forward or default_forward))
             if check:
                 refuse_unshifted(
                     model, loss, batch.raw, batch.target, key, lambda: function(function.leaves, batch.raw)
                 )
             return function, loss
         batches.use_whole_batches()
+        loss.run = GuardedInputs(loss.run)
         function = make_function(loss.forward)
         loss.settle(lambda: function(function.leaves, batch.raw))
         if check and not loss.has_other_options:

@@ -18,9 +18,14 @@ from torch.overrides import TorchFunctionMode
 from specdens_torch._autodiff.gradient_buffer import BackwardTarget
 from specdens_torch._autodiff.layers.convolution import FUNCTIONS, convolution
 from specdens_torch._autodiff.layers.linear import linear
+from specdens_torch._autodiff.layers.norms import plain_norm
 
 _ATTENTION = (F.multi_head_attention_forward, F.scaled_dot_product_attention)
-_LAYER_NORMS = (F.layer_norm, torch.layer_norm)
+_DIFFERENTIATION = (torch.autograd.grad, torch.Tensor.backward)
+
+
+class PlainNormsNeededError(Exception):
+    """The model has a norm whose third derivative torch computes wrongly, and differentiates it itself."""
 
 
 class Substitutes(TorchFunctionMode):  # type: ignore[misc]
@@ -30,23 +35,28 @@ class Substitutes(TorchFunctionMode):  # type: ignore[misc]
     ----------
     target : BackwardTarget or None
         Where the gradients of linear layers and convolutions go; None in forward mode, which has no backward pass.
+    plain_norms : bool
+        Whether to compute norms by plain operations, whose third derivatives are right.
     """
 
-    def __init__(self, target: BackwardTarget | None) -> None:
+    def __init__(self, target: BackwardTarget | None, *, plain_norms: bool = False) -> None:
         super().__init__()
-        self._target = target
-        self.differentiates = self._has_layer_norm = False
+        self._target, self._plain_norms = target, plain_norms
+        self.differentiates = self._has_fused_norm = False
         """Whether the model itself computed a gradient."""
         self.recomputes = False
         """Whether part of the model is evaluated again during the backward pass."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is torch.autograd.grad:
+        if func in _DIFFERENTIATION:
             self.differentiates = True
-        elif func in _LAYER_NORMS:
-            self._has_layer_norm = True
-        self._refuse_third_derivatives()
+            if self._has_fused_norm:
+                raise PlainNormsNeededError
+        elif (norm := plain_norm(func, args, kwargs)) is not None:
+            if self._plain_norms or self._is_transformed():
+                return norm()
+            self._has_fused_norm = True
         if func is F.embedding:
             return _embedding(args, kwargs, is_dual=self._target is None)
         if func is torch._weight_norm:
@@ -69,12 +79,10 @@ class Substitutes(TorchFunctionMode):  # type: ignore[misc]
         self.recomputes |= active
         return active
 
-    def _refuse_third_derivatives(self) -> None:
-        if self.differentiates and self._has_layer_norm and torch.is_grad_enabled():
-            raise ValueError(
-                "the model computes a gradient in its forward and has a layer norm: its curvature needs the third "
-                "derivative of layer_norm, which torch computes wrongly. Write the normalisation with mean and var."
-            )
+    def _is_transformed(self) -> bool:
+        """Return whether the model is within a transform of torch.func, or in a forward mode of its own."""
+        within_own_mode = self._target is not None and forward_ad._current_level >= 0
+        return within_own_mode or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def saved_tensor_hooks_active() -> bool:

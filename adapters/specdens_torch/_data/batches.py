@@ -81,6 +81,7 @@ class Batches:
             digests = self._read(keep, budget, check=check)
             if check:
                 self._check(digests)
+        self._versions = self._current_versions()
         done = "streamed from the loader" if self.kept is None else "read once and kept"
         _log.info("%d batches, %s: %s", len(self.sizes), format_bytes(self.num_bytes), done)
 
@@ -133,6 +134,17 @@ class Batches:
         else:
             again = [_digest(_as_batch(raw)) for raw in self._data]
             self.is_shuffled = check_second_pass(digests, again, streamed=streamed)
+
+    def _current_versions(self) -> list[int]:
+        return [t._version for batch in self.kept or () for t in tensors_in(batch.raw) if not t.is_inference()]
+
+    def check_unchanged(self) -> None:
+        """Refuse kept batches whose tensors have been written to since they were read."""
+        if self._current_versions() != self._versions:
+            raise ValueError(
+                "`data` has been written to since the Curvature was made: kept graphs would mix old and new data. Make "
+                "a new Curvature, or give it copies."
+            )
 
     def use_whole_batches(self) -> None:
         """Hand out batches as their own targets, for a loss that the model computes itself."""
@@ -204,6 +216,8 @@ def _is_accelerator(device: Any) -> bool:
 
 def _sent(t: Tensor, device: Any, *, pin: bool) -> Tensor:
     """Return a tensor on the device without waiting for the transfer, which needs pinned memory on some devices."""
+    if t.is_inference():  # autograd takes copies only
+        t = t.clone()
     if t.device == device:
         return t
     if pin and t.device.type == "cpu" and not t.is_pinned():

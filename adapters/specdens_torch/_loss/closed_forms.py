@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from specdens_torch._loss.derivatives import DiagonalState, GraphState, State, class_axes, class_rows
 from specdens_torch._loss.softmax_state import LabelTargets, RowTargets, SoftmaxState, SoftTargets, chunks
@@ -38,17 +38,25 @@ class OutputLoss(Protocol):
     def state(self, output: Tensor, target: Any, divisor: Tensor) -> State:
         """Return gradient and Hessian at the given outputs."""
 
+    def tensors(self) -> list[Tensor]:
+        """Return the tensors that the loss depends on beside outputs and targets."""
+
 
 class _Reduced:
     """Base of the closed forms: the reduction, by sums that are divided once."""
 
     needs_output = False
+    weight: Tensor | None = None
+    pos_weight: Tensor | None = None
 
     def __init__(self, reduction: str) -> None:
         self.reduction = reduction
 
     def divisor(self, total: Tensor) -> Tensor:
         return torch.ones_like(total) if self.reduction == "sum" else total
+
+    def tensors(self) -> list[Tensor]:
+        return [t for t in (self.weight, self.pos_weight) if t is not None]
 
 
 class CrossEntropy(_Reduced):
@@ -97,10 +105,20 @@ class CrossEntropy(_Reduced):
         if self.reduction == "none":
             return _number(target, target.numel())
         kept = target != self.ignore_index
+        self._check_labels(target, kept)
         if self.weight is None:
             return kept.sum(dtype=torch.float64)
         weight = self.weight.to(target.device, torch.float64)
-        return (weight[torch.where(kept, target, 0)] * kept).sum()
+        return (weight[torch.where(kept, target, 0).to(torch.int64)] * kept).sum()
+
+    def _check_labels(self, target: Tensor, kept: Tensor) -> None:
+        """Refuse negative labels that are not ignored: torch would take them for the last classes in places."""
+        negative = kept & (target < 0)
+        if not target.is_meta and bool(negative.any()):
+            raise ValueError(
+                f"the targets must be classes from 0 on, or {self.ignore_index}, which is ignored; got "
+                f"{int(target[negative][0])}. Set ignore_index of the loss to leave it out."
+            )
 
     def targets(self, rows: Tensor, target: Tensor, to_rows: Callable[[Tensor], Tensor], divisor: Tensor) -> RowTargets:
         """Return the targets of all rows, divided by the divisor."""
@@ -108,7 +126,7 @@ class CrossEntropy(_Reduced):
         weight = None if self.weight is None else self.weight.to(rows.device, torch.float64)
         if target.is_floating_point():
             return SoftTargets(to_rows(target), self.smoothing, weight, divisor)
-        labels = target.reshape(-1)
+        labels = target.reshape(-1).to(torch.int64)
         kept = labels != self.ignore_index
         labels = torch.where(kept, labels, 0)
         ones = torch.ones(C, dtype=torch.float64, device=rows.device) if weight is None else weight
@@ -204,6 +222,10 @@ class PlainLoss:
     def counts_examples(self) -> bool:
         """Whether the count is proportional to the number of examples; false if it was given per batch."""
         return self._count is None or callable(self._count)
+
+    def tensors(self) -> list[Tensor]:
+        function = self.function
+        return [*function.parameters(), *function.buffers()] if isinstance(function, nn.Module) else []
 
     def losses(self, output: Tensor, target: Any) -> Tensor:
         """Return the losses, from outputs in float64 if the function accepts these."""

@@ -34,6 +34,9 @@ class NegativeLogLikelihood:
     def divisor(self, total: Tensor) -> Tensor:
         return self._labels.divisor(total)
 
+    def tensors(self) -> list[Tensor]:
+        return self._labels.tensors()
+
     def _coefficients(self, output: Tensor, target: Tensor) -> Tensor:
         """Return −ω_y at the labels and 0 elsewhere, of the outputs' shape."""
         dim = min(1, output.dim() - 1)
@@ -56,5 +59,13 @@ class NegativeLogLikelihood:
 
 
 def is_linear(state: State) -> bool:
-    """Return whether the loss is linear in the outputs, so that its Hessian there is zero."""
-    return isinstance(state, LinearState) or (isinstance(state, GraphState) and state.is_linear)
+    """Return whether the loss is linear in the outputs, or piecewise so: its Hessian there is zero."""
+    if not isinstance(state, GraphState) or state.is_linear:
+        return isinstance(state, LinearState | GraphState)
+    if state.residual.is_meta:
+        return False
+    u = torch.randn(state.residual.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    try:
+        return not bool(state.curvature(u.to(state.residual)).any())
+    except ValueError:  # cannot be differentiated twice, which products say
+        return False

@@ -61,7 +61,7 @@ class ModelLoss:
         count: Any = None,
         form: CrossEntropy | None = None,
     ) -> None:
-        self._run = run or run_model
+        self.run = run or run_model
         self._count, self._form = count, form
         self._last: _Evaluation | None = None
         self._same_logits: bool | None = None
@@ -71,6 +71,9 @@ class ModelLoss:
         """Whether the loss has a part that depends on the parameters and has no closed form; found by `settle`."""
         self.several = False  # set by the engine: whether there is more than one batch
         self.name = "the model's loss" if form is None else form.name
+
+    def tensors(self) -> list[Tensor]:
+        return [] if self._form is None else self._form.tensors()
 
     # -- the model ---------------------------------------------------------------------------------------------------
 
@@ -86,7 +89,7 @@ class ModelLoss:
     def forward(self, model: nn.Module, raw: Any) -> Tensor:
         """Return the outputs on which the loss has a closed form, and the rest of the loss, as one tensor."""
         with CapturedCalls() if self.has_calls else contextlib.nullcontext() as captured:
-            output = self._run(model, raw)
+            output = self.run(model, raw)
             loss = loss_of(output)
             found = captured.calls if captured is not None else []
             weights = factors(loss, found)
@@ -188,7 +191,7 @@ class ModelLoss:
 
     def of_model(self, model: nn.Module, raw: Any) -> Tensor:
         """Return the loss as the model computes it."""
-        return loss_of(self._run(model, raw)).detach()
+        return loss_of(self.run(model, raw)).detach()
 
     @property
     def is_classification(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from specdens_torch._autodiff.gradient_buffer import BackwardTarget, is_autocast
+from specdens_torch._autodiff.gradient_buffer import BackwardTarget, is_autocast, unread_gradient
 
 FUNCTIONS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 
@@ -72,7 +72,11 @@ class _Backward(torch.autograd.Function):  # type: ignore[misc]
         ctx.save_for_backward(gradient, x, weight)
         ctx.set_materialize_grads(False)
         ctx.options, ctx.backward_target = options, backward_target
-        found = options.backward(gradient, x, weight, mask)
+        unread = mask[1] and backward_target.is_unread(weight)
+        computed = [mask[0], mask[1] and not unread, mask[2]]
+        found = options.backward(gradient, x, weight, computed) if any(computed) else [None] * 3
+        if unread:
+            found[1] = unread_gradient(weight)
         return tuple(t if needed else None for t, needed in zip(found, mask, strict=True))
 
     @staticmethod

@@ -6,13 +6,14 @@ place, and a hook copies the sum. Such a weight is often most of a model, and th
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specdens_torch._autodiff.gradient_buffer import BackwardTarget, is_autocast
+from specdens_torch._autodiff.gradient_buffer import BackwardTarget, is_autocast, unread_gradient
 
 
 class _Linear(torch.autograd.Function):  # type: ignore[misc]
@@ -50,7 +51,9 @@ class _Backward(torch.autograd.Function):  # type: ignore[misc]
         ctx.set_materialize_grads(False)
         ctx.index, ctx.backward_target = index, backward_target
         rows = _rows(g)
-        return (g @ weight if needs_x else None), rows.mT @ _rows(x), (rows.sum(0) if needs_bias else None)
+        unread = backward_target.is_unread(weight)
+        to_weight = unread_gradient(weight) if unread else rows.mT @ _rows(x)
+        return (g @ weight if needs_x else None), to_weight, (rows.sum(0) if needs_bias else None)
 
     @staticmethod
     def backward(ctx: Any, vx: Tensor | None, vw: Tensor | None, vb: Tensor | None) -> tuple[Any, ...]:
@@ -73,11 +76,11 @@ def linear(backward_target: BackwardTarget, args: tuple[Any, ...], kwargs: dict[
     given = {**dict(zip(("input", "weight", "bias"), args, strict=False)), **kwargs}
     x, weight = given["input"], given["weight"]
     index = backward_target.index(weight)
-    usual = torch.is_grad_enabled() and not is_autocast(x) and x.dtype == weight.dtype and weight.dim() == 2
-    if index is None or not usual:
+    alike = x.dtype == weight.dtype and weight.dim() == 2 and x.layout is torch.strided
+    if index is None or not (torch.is_grad_enabled() and alike and not is_autocast(x)):
         return F.linear(*args, **kwargs)
     return _Linear.apply(x, weight, given.get("bias"), index, backward_target)
 
 
 def _rows(t: Tensor) -> Tensor:
-    return t.reshape(-1, t.shape[-1])
+    return t.reshape(math.prod(t.shape[:-1]), t.shape[-1])
