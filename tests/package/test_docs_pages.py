@@ -14,7 +14,7 @@ import pytest
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 FOLDERS = ("tutorials", "howto", "explanation")
 PAGES = sorted(page for folder in FOLDERS for page in (DOCS / folder).glob("*.md"))
-NEEDS_MORE = {"mpi4py", "dist.init_process_group", "torchrun"}  # several processes; .ci/clusters runs such code
+NEEDS_MORE = {"mpi4py", "torch.distributed", "sdt.shard"}  # several processes; .ci/clusters runs such code
 
 
 def blocks(page: pathlib.Path) -> list[str]:
