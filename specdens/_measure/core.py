@@ -21,7 +21,8 @@ from specdens._measure.resolved import Resolved
 RANDOM_PROBES = ("gaussian", "rademacher")
 """Start vectors whose measures differ from that of the eigenvalues by sampling."""
 
-_END_ROOM = 1e3  # units of rounding: Ritz values of an exact run differ by less
+# Ritz values of an exact run differ by less: units of rounding of the vectors, and of the coefficients
+_VECTOR_ROOM, _COEFFICIENT_ROOM = 16, 1e3
 
 
 class MeasureCore(ABC):
@@ -178,7 +179,8 @@ class MeasureCore(ABC):
     def rounding_room(self) -> float:
         """How far rounding may move an eigenvalue: one at x counts as at or below x."""
         ends = self.bounds()
-        return _END_ROOM * self.eps * max(abs(ends.lo), abs(ends.hi))
+        room = _VECTOR_ROOM * self.eps + _COEFFICIENT_ROOM * float(np.finfo(np.float64).eps)
+        return room * max(abs(ends.lo), abs(ends.hi))
 
     # -- sampling ------------------------------------------------------------------------------------------------
 

@@ -306,3 +306,12 @@ def test_complex_functions_have_a_trace():
     assert isinstance(measure.trace(np.exp).value, float)
     with pytest.raises(ValueError, match="`f` must be finite on the spectrum"):
         measure.trace(lambda x: x * np.nan * 1j)
+
+
+def test_small_eigenvalues_of_a_float32_kernel_are_not_counted_below_zero():
+    points = np.random.default_rng(0).standard_normal((400, 2))
+    kernel = np.exp(-np.sum((points[:, None] - points) ** 2, axis=-1) / 2).astype(np.float32)
+    measure = sd.fast_lanczos(kernel, num_steps=64)
+    top = measure.bounds().hi
+    assert measure.cdf(-1e-5 * top) == 0  # a thousand units of rounding would be 1e-4
+    assert measure.cdf(1e-3 * top) > 0.8
