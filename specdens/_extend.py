@@ -51,7 +51,8 @@ def extend(
     measure : SpectralMeasure or ChebyshevMoments
         A result of `fast_lanczos` or `kpm`. More steps need its vectors (``keep_vectors=True``); more probes do not.
     A : operator
-        The operator that it was made from.
+        The operator that it was made from, not a multiple or another version of it: only dimension and dtype are
+        compared.
     num_steps : int, optional
         The new number of steps of a `SpectralMeasure`; by default what it has.
     num_moments : int, optional
@@ -69,8 +70,8 @@ def extend(
     Raises
     ------
     ValueError
-        If the vectors were not kept, the operator is another one, or later moments show that the spectrum leaves the
-        interval.
+        If the vectors were not kept, the operator has another dimension or dtype, or later moments show that the
+        spectrum leaves the interval.
 
     Examples
     --------

@@ -43,12 +43,12 @@ class OperatorFamily:
     def G(self) -> CurvatureOperator:
         """The Gauss–Newton matrix JᵀSJ, S being the Hessian of the loss with respect to the outputs.
 
-        A loss that is linear in the outputs has S = 0, which is a `SpecdensWarning`.
+        A loss that is linear in the outputs has S = 0, which is a `SpecdensWarning`; the first batch is looked at.
         """
         if self._engine.loss_is_linear:
             warnings.warn(
-                f"the loss ({self._engine.loss.name}) is linear in the outputs of the model, or piecewise linear: G is "
-                "zero and Hess is H. "
+                f"the loss ({self._engine.loss.name}) is linear in the outputs of the model, or piecewise linear, on "
+                "the first batch: there G is zero and Hess is H. "
                 "For a model that ends in log_softmax, take the logits and CrossEntropyLoss.",
                 sd.SpecdensWarning,
                 stacklevel=2,

@@ -174,5 +174,7 @@ def _noise_level(measure: Measure, lift: float) -> tuple[float, float]:
 def _share_above(measure: Measure, edge: float) -> Estimate:
     """Return the share of the trace above an edge."""
     whole, part = measure.trace(lambda x: x), measure.trace(lambda x: np.where(x > edge, x, 0.0))
+    if whole.value <= 0:
+        raise ValueError(f"`measure` must have a positive trace, as that of a covariance; got {whole.value:.6g}")
     value = part.value / whole.value
     return Estimate(value, float(np.hypot(part.stderr, value * whole.stderr) / whole.value))

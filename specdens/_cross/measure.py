@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr
 
 from specdens._chebyshev.kernels import kernel_coefficients, num_moments_of_width
 from specdens._chebyshev.moments import chebyshev_cdf
@@ -26,6 +27,7 @@ from specdens._validate import as_positive
 _MARGIN = 1e-3  # of the interval: room for rounding, and for an edge that has not converged
 _EXACT_MOMENTS = 256  # how many moments to draw where all of them are exact
 _FEWER = (1, 2)  # steps less, to see how far a value has converged
+_ROUNDING = 4.0  # units of rounding: the error of a sum of such terms
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,14 +138,17 @@ class CrossMeasure:
         >>> bool(np.isclose(value, a @ (np.exp(np.diag(A)) * b)))
         True
         """
-        value, square = self._mean(self._rules, f)
-        changes = [] if self.is_exact else [abs(self._mean(self._rules_after(m), f)[0] - value) for m in _FEWER]
+        value, square, size = self._mean(self._rules, f)
+        change = 0.0
+        if not self.is_exact:
+            changes = [abs(self._mean(self._rules_after(m), f)[0] - value) for m in _FEWER]
+            change = max(changes) if self.run.num_steps > max(_FEWER) else size
         variance = self._sampling * max(square - abs(value) ** 2 / self.run.dimension, 0.0)
-        return CrossEstimate(value, float(np.hypot(np.sqrt(variance), max(changes, default=0.0))))
+        return CrossEstimate(value, float(np.sqrt(variance + change**2 + (_ROUNDING * self.run.eps * size) ** 2)))
 
-    def _mean(self, rules: tuple[CrossRule, ...], f: Callable[[Floats], ArrayLike]) -> tuple[complex, float]:
-        """Return the means over the probes of the integrals of f and, with B² for B, of |f|²."""
-        values, squares = [], []
+    def _mean(self, rules: tuple[CrossRule, ...], f: Callable[[Floats], ArrayLike]) -> tuple[complex, float, float]:
+        """Return the means over the probes of the integrals of f, of |f|² with B² for B, and of their terms' sizes."""
+        values, squares, sizes = [], [], []
         for rule in rules:
             with np.errstate(all="ignore"):
                 y = np.broadcast_to(np.asarray(f(rule.nodes)), rule.nodes.shape)
@@ -151,7 +156,8 @@ class CrossMeasure:
                 raise ValueError(f"`f` must be finite on the spectrum; got f({rule.nodes[~np.isfinite(y)][0]:.6g})")
             values.append(rule.weights @ y)
             squares.append(rule.squares @ np.abs(y) ** 2)
-        return np.mean(values).item(), float(np.mean(squares))
+            sizes.append(np.abs(rule.weights) @ np.abs(y))
+        return np.mean(values).item(), float(np.mean(squares)), float(np.mean(sizes))
 
     @property
     def _sampling(self) -> float:
@@ -174,8 +180,8 @@ class CrossMeasure:
         Returns
         -------
         CrossEstimate
-            The part, which may be negative or complex, and its standard error; smoothing is part of it, as the
-            difference to half of the moments.
+            The part, which may be negative or complex, and its standard error; smoothing is part of it: the
+            difference to half of the moments, and what the kernel carries across the ends.
         """
         if self.is_exact:
             room = self.run.rounding_room
@@ -184,10 +190,23 @@ class CrossMeasure:
         moments, squares = (each.mean(axis=0) for each in self._moments(self.num_moments))
         value, coarse, square = (
             np.diff(self._jackson_cdf(each, ends))[0].item()
-            for each in (moments, moments[: max(2, moments.size // 2)], squares)
+            for each in (moments, moments[: max(1, moments.size // 2)], squares)
         )
         variance = self._sampling * max(square.real - abs(value) ** 2 / self.run.dimension, 0.0)
-        return CrossEstimate(value, float(np.hypot(np.sqrt(variance), abs(value - coarse))))
+        return CrossEstimate(value, float(np.sqrt(variance + abs(value - coarse) ** 2 + self._carried(ends))))
+
+    def _carried(self, ends: Floats) -> float:
+        """Return the mean square of the weights that the kernel carries across the ends of an interval."""
+        inside = ends[np.isfinite(ends)]
+        if not inside.size:
+            return 0.0
+        width = jackson_width(self.num_moments, np.repeat(inside, 2), self.interval)[::2]
+        total = 0.0
+        for rule in self._rules:
+            distance = (rule.nodes[:, None] - inside) / width
+            share = ndtr(distance) - (distance >= 0)
+            total += float(np.sum(np.abs(rule.weights[:, None] * share) ** 2))
+        return total / len(self._rules)
 
     def total(self) -> CrossEstimate:
         """Return ⟨a|b⟩, or tr B with its sampling error.

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 
 from specdens._cross.measure import CrossMeasure
 from specdens._cross.recurrence import CrossRecurrence
@@ -133,11 +134,10 @@ def weighted_measure(
     (True, True)
     """
     started = time.perf_counter()
-    is_diagonal = isinstance(weight, np.ndarray) and weight.ndim == 1
-    A, B = (
-        _whole(as_operator(A)),
-        as_operator(scipy.sparse.diags_array(weight, format="csr") if is_diagonal else weight),
-    )
+    A = _whole(as_operator(A))
+    if isinstance(weight, np.ndarray) and weight.ndim == 1:
+        weight = scipy.sparse.diags_array(weight.astype(_precision(weight, A)), format="csr")
+    B = as_operator(weight)
     if A.vectors.is_complex and not B.vectors.is_complex:
         B = Complexified(B)
     elif B.vectors.is_complex and not A.vectors.is_complex:
@@ -240,3 +240,9 @@ def _column(A: Operator, name: str, x: Any) -> Array:
     if not np.isfinite(norm) or norm == 0:
         raise ValueError(f"`{name}` must be finite and not zero; got a vector of norm {norm}")
     return A.vectors.from_host(host[:, None])
+
+
+def _precision(weight: NDArray[Any], A: Operator) -> str:
+    """Return the dtype of a diagonal weight: complex or real as it is, in the precision of A."""
+    real = "float32" if A.vectors.name in ("float32", "complex64") else "float64"
+    return np.result_type(real, "complex64").name if np.iscomplexobj(weight) else real

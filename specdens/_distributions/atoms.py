@@ -61,7 +61,10 @@ class Atoms(NamedTuple):
 
 
 def merge_atoms(groups: Iterable[Atoms], *, tolerance: float) -> Atoms:
-    """Return the union of several sets of atoms; those closer than `tolerance` become one, at their center of mass."""
+    """Return the union of several sets of atoms, those within `tolerance` of the first of them as one.
+
+    It stands at their center of mass. Chains of close neighbours that reach further are cut.
+    """
     groups = list(groups)
     positions = np.concatenate([group.positions for group in groups] or [np.empty(0)])
     masses = np.concatenate([group.masses for group in groups] or [np.empty(0)])
@@ -69,9 +72,21 @@ def merge_atoms(groups: Iterable[Atoms], *, tolerance: float) -> Atoms:
         return Atoms.none()
     order = np.argsort(positions, kind="stable")
     positions, masses = positions[order], masses[order]
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(positions) > tolerance]))
+    starts = _starts(positions, tolerance)
     merged = np.add.reduceat(masses, starts)
     # the center is taken relative to the first member, so that rounding does not move an atom that stands alone
     offsets = positions - np.repeat(positions[starts], np.diff(np.append(starts, positions.size)))
     safe = np.where(merged > 0, merged, 1.0)
     return Atoms(positions[starts] + np.add.reduceat(masses * offsets, starts) / safe, merged)
+
+
+def _starts(positions: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
+    """Return where groups begin: at what is more than `tolerance` beyond the beginning of the last one."""
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(positions) > tolerance]))
+    ends = np.append(starts[1:], positions.size)
+    cuts = list(starts)
+    for begin, end in zip(starts, ends, strict=True):
+        while positions[end - 1] - positions[begin] > tolerance:  # a chain
+            begin += np.searchsorted(positions[begin:end], positions[begin] + tolerance, side="right")
+            cuts.append(begin)
+    return np.sort(np.array(cuts, dtype=np.intp))

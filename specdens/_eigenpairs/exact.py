@@ -44,7 +44,7 @@ def exact_measure(A: Operator) -> SpectralMeasure | None:
         return None
     values = scipy.linalg.eigvalsh(matrix, check_finite=False)
     return replace(
-        SpectralMeasure.from_eigenvalues(values, dtype=A.vectors.name),
+        SpectralMeasure.from_eigenvalues(values),  # in float64, whatever the vectors of A are
         num_products=num_products,
         seconds=time.perf_counter() - started,
     )

@@ -26,6 +26,7 @@ from specdens._vectors.base import Array
 from specdens._vectors.probes import gaussian_probe_block
 
 _BREAKDOWN = 100.0  # units of rounding: an invariant subspace, on which f is exact
+_ROUNDING = 4.0  # units of rounding: the error of the trace of a matrix that the vectors can hold
 _DEPENDENT = 1e-12  # a product that is a combination of those before, to rounding: the basis has all of B
 
 
@@ -120,7 +121,8 @@ def xtrace(
     known = A.shape[0] * A.known_atoms.masses @ apply_function(f, A.known_atoms.positions)
     value = float(np.mean(estimates)) + float(known)
     spread = float(np.std(estimates, ddof=1)) / np.sqrt(m)
-    return XTrace(value, float(np.hypot(spread, run.change * abs(value))), run.num_products, run.num_steps)
+    change = (run.change + _ROUNDING * A.vectors.eps) * abs(value)
+    return XTrace(value, float(np.hypot(spread, change)), run.num_products, run.num_steps)
 
 
 def _as_tolerance(A: Operator, tol: float | None) -> float:
@@ -161,14 +163,15 @@ class _Products:
                     f"A @ x returned nan or inf at product {self.num_products}: the operator is not finite."
                 )
             before, c = c, self._coefficients(alphas, betas)
-            changes.append(float(np.linalg.norm(c - np.pad(before, (0, 1))) / (np.linalg.norm(c) or 1.0)))
+            size = float(np.linalg.norm(c))
+            changes.append(float(np.linalg.norm(c - np.pad(before, (0, 1)))) / size if size else np.inf)
             is_exact = beta <= _BREAKDOWN * vectors.eps * scale or len(basis) == self.A.bulk_dimension
             if is_exact or max(changes[-2:]) <= self.tol or len(basis) == self.max_steps:
                 break
             betas.append(beta)
             basis.append(self._scaled(1.0 / beta, w))
         self.num_steps = max(self.num_steps, len(basis))
-        self.change = max(self.change, 0.0 if is_exact else changes[-1])
+        self.change = max(self.change, 0.0 if is_exact or not size else changes[-1])
         y = self._scaled(length * c[0], vectors.copy(basis[0]))
         for coefficient, v in zip(c[1:], basis[1:], strict=True):
             y = vectors.axpy(vectors.from_host(np.asarray(length * coefficient)), v, y)
@@ -209,7 +212,7 @@ def _orthonormal(A: Operator, columns: list[Array]) -> tuple[list[Array], NDArra
                 R[i, j] += vectors.to_host(c)
                 y = vectors.axpy(-c, q, y)
         rest = float(vectors.to_host(vectors.norm(y)))
-        if rest <= _DEPENDENT * size:
+        if rest <= max(_DEPENDENT, _BREAKDOWN * vectors.eps) * size:
             break
         R[j, j] = rest
         basis.append(vectors.scale(vectors.from_host(np.asarray(1.0 / rest)), y))
@@ -218,7 +221,8 @@ def _orthonormal(A: Operator, columns: list[Array]) -> tuple[list[Array], NDArra
 
 def _inner(A: Operator, basis: list[Array], columns: list[Array]) -> NDArray[Any]:
     """Return all inner products of two lists of vectors."""
-    return np.array([[A.vectors.to_host(A.vectors.dot(q, x)) for x in columns] for q in basis])
+    found = np.array([[A.vectors.to_host(A.vectors.dot(q, x)) for x in columns] for q in basis])
+    return found.reshape(len(basis), len(columns))
 
 
 def _left_out(n: int, H: NDArray[Any], W: NDArray[Any], R: NDArray[Any], squares: Floats) -> Floats:

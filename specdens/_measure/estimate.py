@@ -42,7 +42,7 @@ class Estimate(NamedTuple):
         Raises
         ------
         ValueError
-            If `level` does not lie between 0 and 1.
+            If `level` does not lie between 0 and 1, or the value is complex.
 
         Examples
         --------
@@ -50,6 +50,8 @@ class Estimate(NamedTuple):
         >>> sd.Estimate(10.0, 1.0).interval(0.95)
         Interval(lo=8.040036015459947, hi=11.959963984540053)
         """
+        if isinstance(self.value, complex):
+            raise ValueError("`interval` is for real estimates; take the real or the imaginary part of the function")
         reach = float(ndtri(0.5 + _as_level(level) / 2)) * self.stderr
         return Interval(self.value - reach, self.value + reach)
 

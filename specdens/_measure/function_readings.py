@@ -54,10 +54,10 @@ class FunctionReadings(MeasureCore):
         return Estimate(value, math.hypot(real.stderr, imaginary.stderr))  # type: ignore[arg-type]
 
     def _is_complex(self, f: Callable[[Floats], ArrayLike]) -> bool:
-        """Return whether f has complex values, from one eigenvalue."""
+        """Return whether f has complex values on the nodes."""
         nodes = np.concatenate([self.known_atoms.positions, *(rule.nodes for rule in self.rules)])
         with np.errstate(all="ignore"):
-            return bool(np.iscomplexobj(np.asarray(f(nodes[:1]))))
+            return bool(np.iscomplexobj(np.asarray(f(nodes))))
 
     def moments(self, num_moments: int) -> Floats:
         """Return the means of λ⁰, λ¹, …, λ^(num_moments−1) over the spectrum.

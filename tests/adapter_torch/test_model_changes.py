@@ -214,3 +214,22 @@ def test_a_buffer_that_every_pass_writes_to_is_named():
     _, x, y = make()
     with pytest.raises(ValueError, match="it writes to its buffer `passes` in every pass, also in eval mode"):
         sdt.Curvature(Counter().double().eval(), LOSS, (x, y))
+
+
+@pytest.mark.parametrize(
+    "tensor", [torch.arange(10.0)[::2], torch.ones(1).expand(64), torch.arange(12.0).reshape(3, 4).T]
+)
+def test_attributes_of_any_layout_are_followed(tensor):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.scale = nn.Linear(4, 3), tensor
+
+        def forward(self, x):
+            return torch.tanh(self.linear(x)) * self.scale.sum()
+
+    model = Scaled().double().eval()
+    curv = sdt.Curvature(model, nn.CrossEntropyLoss(), [(torch.randn(6, 4).double(), torch.arange(6) % 3)])
+    before = some(curv.Hess)
+    model.scale = tensor / 2
+    assert not torch.equal(some(curv.Hess), before)

@@ -293,3 +293,12 @@ def test_readings_of_a_layer_are_those_of_its_measure():
     assert spectrum.stable_rank == pytest.approx(float((W**2).sum() / torch.linalg.matrix_norm(W, 2) ** 2))
     assert spectrum.measure.count(spectrum.threshold, np.inf).value == pytest.approx(1)
     assert isinstance(spectrum.density, sd.Density)
+
+
+def test_a_mapping_with_other_entries_is_refused_by_name():
+    state = nn.Linear(20, 30).state_dict()
+    with pytest.raises(TypeError, match=r"'state_dict' is of type OrderedDict. Pass the state dict itself"):
+        sdt.weight_densities({"epoch": 3, "state_dict": state})
+    found = sdt.weight_densities({"fc.weight": torch.randn(20, 20), "fc": torch.randn(30, 30)})
+    assert list(found) == ["fc.weight", "fc"]
+    assert list(sdt.weight_densities({"a": np.random.default_rng(0).standard_normal((20, 20))[::-1]})) == ["a"]

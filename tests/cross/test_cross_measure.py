@@ -240,3 +240,31 @@ def test_wrong_arguments_are_named():
         sd.cross_measure(A, a, b).integrate(lambda x: np.full(x.shape, np.nan))
     with pytest.raises(ValueError, match="`width` must be at least"):
         sd.cross_measure(A, a, b, num_steps=20).density(width=1e-3)
+
+
+def test_the_part_of_an_interval_is_within_its_error():
+    ratios = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        eigenvalues, a, b = rng.standard_normal(200), *rng.standard_normal((2, 200))
+        found = sd.cross_measure(np.diag(eigenvalues), a, b, num_steps=30).weight(0, np.inf)
+        ratios.append(abs(found.value - np.sum((a * b)[eigenvalues >= 0])) / found.stderr)
+    assert np.mean(np.array(ratios) > 2) <= 0.1
+    assert max(ratios) < 5
+
+
+def test_one_step_knows_that_it_knows_little():
+    A = np.diag(np.linspace(-1, 1, 300))
+    found = sd.cross_measure(A, np.ones(300), np.arange(300.0), num_steps=1)
+    exact = np.sum(np.exp(3 * np.diag(A)) * np.arange(300))
+    value, stderr = found.integrate(lambda x: np.exp(3 * x))
+    assert abs(value - exact) < 2 * stderr
+    assert abs(found.weight(0, 1).value - np.arange(150, 300).sum()) < 2 * found.weight(0, 1).stderr
+
+
+@pytest.mark.parametrize("weight", [np.arange(60) < 30, np.arange(60), np.ones(60, np.float32)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_vector_of_any_kind_is_a_diagonal_weight(weight, dtype):
+    A = rotated(np.linspace(-1, 1, 60)).astype(dtype)
+    value, stderr = sd.weighted_measure(A, weight, num_probes=8).total()
+    assert abs(value - np.sum(weight)) < 4 * stderr

@@ -89,3 +89,19 @@ def test_bad_input_is_refused(A, options, message):
 def test_a_function_that_is_not_finite_is_refused():
     with pytest.raises(ValueError, match="`f` must be finite on the spectrum"):
         sd.xtrace(np.diag(np.linspace(0, 1e4, 50)), np.exp)
+
+
+def test_functions_that_vanish_on_the_first_ritz_values_are_followed_to_where_they_do_not():
+    eigenvalues = np.random.default_rng(0).uniform(-1, 1, 400)
+    eigenvalues[:5] = [10, 9, 8, 7, 6]
+    found = sd.xtrace(np.diag(eigenvalues), lambda x: np.where(x > 5, x, 0.0))
+    assert abs(found.value - 40) < 4 * found.stderr < 1e-3
+    assert sd.xtrace(np.zeros((50, 50)), lambda x: x).value == 0
+
+
+def test_the_error_in_float32_allows_for_rounding():
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((200, 5)))[0]
+    matrix = ((basis * [5, 4, 3, 2, 1]) @ basis.T).astype(np.float32)
+    for seed in range(5):
+        found = sd.xtrace(matrix, np.square, seed=seed)
+        assert abs(found.value - 55) < 3 * found.stderr < 1e-3

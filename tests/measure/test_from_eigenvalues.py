@@ -64,3 +64,14 @@ def test_the_exact_measure_is_saved_and_loaded(tmp_path):
 def test_what_are_no_eigenvalues_is_refused(values, options, message):
     with pytest.raises(ValueError, match=message):
         sd.SpectralMeasure.from_eigenvalues(values, **options)
+
+
+def test_chains_of_close_eigenvalues_do_not_become_one():
+    eigenvalues = np.append(np.linspace(0.1, 1, 500), 1e4)  # in float32 neighbours are within rounding of the largest
+    measure = sd.SpectralMeasure.from_eigenvalues(eigenvalues, dtype="float32")
+    assert measure.count(0, 0.5).value == pytest.approx(222, abs=40)
+    data = (np.random.default_rng(0).standard_normal((900, 300)) + 1).astype(np.float32)
+    covariance = data.T @ data / np.float32(900)
+    covariance = (covariance + covariance.T) / 2
+    exact = np.linalg.eigvalsh(covariance.astype(np.float64))
+    assert sd.spectral_density(covariance).measure.count(0, 1).value == pytest.approx(np.sum(exact <= 1))

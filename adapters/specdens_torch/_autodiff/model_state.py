@@ -43,7 +43,7 @@ class ModelState:
             id(value): value
             for attributes in self._attributes
             for value in attributes.values()
-            if hasattr(value, "__dict__") and not isinstance(value, _NO_SETTINGS)
+            if hasattr(value, "__dict__") and not isinstance(value, _NO_SETTINGS) and type(value) not in _COPIES
         }
         self._settings = [_Attributes(value) for value in settings.values()]
 
@@ -159,12 +159,14 @@ def fingerprint(tensors: Iterable[Tensor]) -> list[int]:
 
 
 def _has_no_memory(t: Tensor) -> bool:
+    if isinstance(t, nn.parameter.UninitializedTensorMixin) or t.is_nested:
+        return True
     return t.is_meta or t.layout is not torch.strided or t.is_quantized or t.numel() == 0
 
 
 def _digest(t: Tensor) -> Iterator[Tensor]:
     """Yield the sum of the memory of a tensor as 64-bit integers, a few of these, and the bytes that are left over."""
-    flat = t.resolve_conj().resolve_neg().reshape(-1)
+    flat = t.resolve_conj().resolve_neg().reshape(-1).contiguous()
     if flat.data_ptr() % 8:
         flat = flat.clone()
     size = flat.element_size()

@@ -139,7 +139,8 @@ def weight_densities(
     Parameters
     ----------
     model : torch.nn.Module or mapping of str to array
-        The model, or its tensors by name, such as a state dict. It is left as it is.
+        The model, or its tensors by name, such as a state dict, which knows no groups of convolutions. It is left as
+        it is.
     layers : str or iterable of str, optional
         Names of layers, or patterns such as ``"blocks.*.mlp.*"``; by default all, embeddings included.
     max_svd : int, default 2048

@@ -8,9 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
+
+from specdens_torch._sharding.parts import is_sharded
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ def weight_matrices(model: Any, layers: str | Iterable[str] | None) -> tuple[lis
         if reason is not None:
             left_out[weight.name] = reason
             continue
-        key = (weight.tensor.data_ptr(), weight.tensor.shape, weight.tensor.stride(), weight.tensor.device)
+        t = weight.tensor
+        key = (t.data_ptr() or id(t), t.shape, t.stride(), t.device)  # subclasses of tensors may have no address
         first = found.setdefault(key, weight)
         if first is not weight:
             found[key] = replace(first, aliases=(*first.aliases, weight.name))
@@ -70,9 +74,10 @@ def _all_weights(model: Any) -> Iterator[WeightMatrix]:
                     yield WeightMatrix(_label(path, name), type(module).__name__, tensor, _groups(module, name))
     elif isinstance(model, Mapping):
         for name, value in model.items():
-            tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
+            tensor = value if isinstance(value, Tensor) else _as_tensor(str(name), value)
             if tensor.dim() > 1:
-                yield WeightMatrix(str(name).removesuffix(".weight"), "tensor", tensor)
+                short = str(name).removesuffix(".weight")
+                yield WeightMatrix(str(name) if short in model else short, "tensor", tensor)
     else:
         raise TypeError(
             f"`model` must be a torch.nn.Module or a mapping from names to tensors; got {type(model).__name__}"
@@ -105,6 +110,17 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from ((name, p) for name, p in module.named_parameters(recurse=False) if name not in hidden | set(made))
 
 
+def _as_tensor(name: str, value: Any) -> Tensor:
+    """Return an entry of a mapping as a tensor."""
+    try:
+        return torch.as_tensor(np.ascontiguousarray(value))
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"`model` must map names to tensors or arrays; {name!r} is of type {type(value).__name__}. Pass the state "
+            "dict itself, without other entries."
+        ) from None
+
+
 def _dimensions(tensor: Tensor) -> int:
     return 2 if isinstance(tensor, nn.parameter.UninitializedParameter) else tensor.dim()
 
@@ -135,6 +151,8 @@ def _unsuitable(weight: WeightMatrix) -> str | None:
     tensor = weight.tensor
     if isinstance(tensor, nn.parameter.UninitializedParameter):
         raise ValueError(f"`model` must be initialised; {weight.name!r} has no shape yet. Run it once on a batch.")
+    if is_sharded(tensor):
+        raise TypeError(f"`model` must hold its weights; {weight.name!r} is sharded. Gather it with full_tensor().")
     if tensor.is_meta:
         raise ValueError(f"`model` must hold its weights; {weight.name!r} is on the meta device. Load them first.")
     if tensor.layout != torch.strided:
