@@ -99,7 +99,7 @@ def test_graphs_are_named_with_their_conversion(directed):
 
 def test_directed_graphs_and_other_things_are_refused_in_words():
     with pytest.raises(ValueError, match="`G` must be undirected; got a directed graph"):
-        sd.graph_laplacian(nx.DiGraph([(0, 1)]))
+        sd.graph_laplacian(nx.path_graph(2, create_using=nx.DiGraph))
     with pytest.raises(ValueError, match="got an adjacency matrix that is not symmetric"):
         sd.graph_laplacian(np.array([[0.0, 1.0], [0.0, 0.0]]))
     with pytest.raises(ValueError, match="weights that are not negative; got -1"):
