@@ -42,3 +42,4 @@ def test_what_is_stored_can_be_drawn(name, tmp_path, monkeypatch):
         _run(monkeypatch, f"{name}.py", "--draw-only", "--cache", str(tmp_path), "--figures", str(tmp_path))
     except Missing as missing:
         pytest.skip(str(missing))
+    assert list(tmp_path.rglob("*.png"))
