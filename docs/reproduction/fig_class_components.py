@@ -34,7 +34,7 @@ def draw(study: Study, found: dict[str, Floats], *, network: str = "vgg11") -> N
         below = int(np.sum(found[name] <= edges[0]))
         ax.text(0.01, 0.9, name.replace("-", " − "), transform=ax.transAxes, va="top", fontsize="large")
         ax.text(0.01, 0.6, f"{below} of {len(found[name])} below", transform=ax.transAxes, va="top", fontsize="small")
-    figure.suptitle(f"G and what is left of it without each component: {TITLES[network]}, MNIST, 13 per class, train")
+    figure.suptitle(f"G without each component: {TITLES[network]}, MNIST, 13 per class, train", fontsize="medium")
     axes[0].set(xscale="log", yscale="log", ylim=(0.6, None))
     axes[-1].set_xlabel("eigenvalue; the black line is G")
     axes[2].set_ylabel("number of eigenvalues per bin")

@@ -27,8 +27,7 @@ def draw_measure(ax: Any, measure: sd.SpectralMeasure, edges: Floats, *, color: 
     """
     density = measure.density(grid=(edges[1:] + edges[:-1]) / 2)
     ax.plot(density.grid, density.values, color=color, linewidth=1.2, label=label)
-    lower, upper = density.values - 2 * density.stderr, density.values + 2 * density.stderr
-    ax.fill_between(density.grid, np.maximum(lower, 0), upper, color=color, alpha=0.25, linewidth=0)
+    ax.fill_between(density.grid, *density.band(log=True), color=color, alpha=0.25, linewidth=0)
     alone = (density.atoms.positions > edges[0]) & (density.atoms.positions < edges[-1])
     alone &= ~np.isin(density.atoms.positions, measure.known_atoms.positions)
     places, masses = density.atoms.positions[alone], density.atoms.masses[alone]
