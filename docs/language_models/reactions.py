@@ -6,7 +6,9 @@ token is masked, with three different starts, and the loss is that of the masked
     pip install "specdens[torch]" transformers && pip install --no-deps rxnmapper
     python reactions.py --steps 48 --group-steps 24
 
-Stores one measure per spectrum and ``reactions.json``.
+Stores one measure per spectrum and ``reactions.json``: Hess, G and H of all parameters, and Hess of embeddings,
+attention, feed-forward layers, norms and the head, with the distances between these spectra and the share of Hess
+between the groups. ``--steps 0`` keeps what is stored of all parameters.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from transformers import AlbertForMaskedLM
 import specdens as sd
 
 HERE = Path(__file__).parent
+FILE = HERE / "reactions.json"
 REACTIONS = (
     "CC(C)S.CN(C)C=O.Fc1cccnc1F.O=C([O-])[O-].[K+].[K+]>>CC(C)Sc1ncccc1F",
     "C1COCCO1.CC(C)(C)OC(=O)CONC(=O)NCc1cccc2ccccc12.Cl>>O=C(O)CONC(=O)NCc1cccc2ccccc12",
@@ -80,6 +83,7 @@ def main() -> None:
     model, batch = model_and_batch()
     curv = sdt.Curvature(model, "model", [batch], jvp_route="double backward")
     print(curv, curv.loss, flush=True)
+    stored = json.loads(FILE.read_text())["spectra"] if FILE.exists() else {}
     manifest: dict[str, Any] = {
         "model": "AlbertForMaskedLM of rxnmapper 0.4.3",
         "parameters": curv.Hess.shape[0],
@@ -88,32 +92,36 @@ def main() -> None:
         "predicted": int((batch["labels"] != -100).sum()),
         "loss": curv.loss,
         "torch": torch.__version__,
-        "spectra": {},
+        "spectra": stored,
     }
-
-    def store() -> None:
-        (HERE / "reactions.json").write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
-
-    for name in ("Hess", "G", "H"):
+    for name in ("Hess", "G", "H") if arguments.steps else ():
         density = curv.density(name, dual=False, method="fast_lanczos", num_steps=arguments.steps, num_probes=1)
         manifest["spectra"][name] = described(density.measure, f"reactions_{name}.npz")
-        store()
+        store(manifest)
         print(time.strftime("%H:%M:%S"), name, manifest["spectra"][name], flush=True)
-    layers = curv.layer_densities(
-        "Hess", by="role", method="fast_lanczos", num_steps=arguments.group_steps, num_probes=2
+    groups = curv.layer_densities(
+        "Hess", by="role", method="fast_lanczos", num_steps=arguments.group_steps, num_probes=4
     )
-    for name, density in layers.items():
-        manifest["spectra"][f"Hess of {name}"] = described(density.measure, f"reactions_Hess_{name}.npz")
-    found = sdt.heterogeneity(layers)
-    manifest["jensen_shannon"] = {
-        f"{a}, {b}": [found.jensen_shannon[i, j], found.jensen_shannon_stderr[i, j]]
-        for i, a in enumerate(found.names) for j, b in enumerate(found.names) if i < j
-    }  # fmt: skip
-    store()
-    share = curv.off_diagonal("Hess", by="role").frobenius_share(num_probes=8)
+    for name, density in groups.items():
+        manifest["spectra"][f"Hess of {name}"] = described(density.measure, f"reactions_Hess_of_{name}.npz")
+    found = sdt.heterogeneity(groups)
+    manifest["jensen_shannon"] = pairs(found.names, found.jensen_shannon, found.jensen_shannon_stderr)
+    manifest["w1"] = pairs(found.names, found.w1, found.w1_stderr)
+    store(manifest)
+    share = curv.off_diagonal("Hess", by="role").frobenius_share(num_probes=16)
     manifest["share_off_the_block_diagonal"] = list(share)
-    store()
+    store(manifest)
     print(found, share, sep="\n", flush=True)
+
+
+def pairs(names: tuple[str, ...], values: Any, errors: Any) -> dict[str, list[float]]:
+    """Return the values and errors of all pairs of groups."""
+    numbered = list(enumerate(names))
+    return {f"{a}, {b}": [float(values[i, j]), float(errors[i, j])] for i, a in numbered for j, b in numbered[i + 1 :]}
+
+
+def store(manifest: dict[str, Any]) -> None:
+    FILE.write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

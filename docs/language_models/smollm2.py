@@ -82,7 +82,7 @@ def report(name: str) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=32, help="0 leaves out Hess, G and H of all parameters")
     parser.add_argument("--group-steps", type=int, default=16, help="0 leaves out the kinds of layers and the blocks")
     parser.add_argument("--rows", type=int, default=4, help="of 64 tokens; another number needs other checkpoints")
     parser.add_argument("--checkpoints", type=Path, required=True)
@@ -103,7 +103,7 @@ def main() -> None:
         "loss": curv.loss,
         "torch": torch.__version__,
     }
-    operators = {name: (curv.operator(name), arguments.steps) for name in ("Hess", "G", "H")}
+    operators = {name: (curv.operator(name), arguments.steps) for name in ("Hess", "G", "H") if arguments.steps}
     for name, params in {**KINDS, **BLOCKS}.items() if arguments.group_steps else ():
         operators[f"Hess of {name}"] = (curv.subset(params).Hess, arguments.group_steps)
     for share in (0.2, 0.4, 0.7, 1.0):
