@@ -7,6 +7,7 @@ except ModuleNotFoundError as _error:
         raise
     raise ImportError("specdens_torch needs torch. Install the extra: pip install 'specdens[torch]'") from _error
 
+from specdens_torch._class_picture import ClassStructure, plot_class_structures
 from specdens_torch._class_structure import ClassSpectrum, ClassTraces
 from specdens_torch._curvature import Curvature
 from specdens_torch._data.shards import shard
@@ -22,6 +23,7 @@ from specdens_torch._weights.spectrum import WeightSpectrum
 
 __all__ = [
     "ClassSpectrum",
+    "ClassStructure",
     "ClassTraces",
     "Curvature",
     "CurvatureOperator",
@@ -33,6 +35,7 @@ __all__ = [
     "WeightDensities",
     "WeightSpectrum",
     "heterogeneity",
+    "plot_class_structures",
     "shard",
     "shard_parameters",
     "weight_densities",

@@ -5,18 +5,20 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
-import numpy as np
+import torch
 
 import specdens as sd
-from specdens.adapters import as_count
+from specdens.adapters import Operator, as_count
 from specdens_torch import _coefficients
+from specdens_torch._class_picture import ClassStructure
 from specdens_torch._class_structure import ClassSpectrum, ClassTraces, class_spectrum, class_traces
 from specdens_torch._operator_family import OperatorFamily
 from specdens_torch._operators.densities import ProgressOption
 
-_COLORS = ("#d55e00", "#e69f00", "#8c8c8c")
-_EPSILON = 1e-5
-"""As in the log density of `specdens.spectral_density`."""
+_FEW_EIGENVALUES = 512
+"""Up to here all eigenvalues of G are computed for the picture of the class structure."""
+_STEPS = 256
+"""Steps of the measure of G beyond that."""
 
 
 class ClassAnalysis(OperatorFamily):
@@ -84,25 +86,72 @@ class ClassAnalysis(OperatorFamily):
         """
         return class_traces(self.B2, num_probes=as_count("num_probes", num_probes), seed=seed)
 
+    def class_structure(
+        self,
+        *,
+        num_steps: int | None = None,
+        num_probes: int | None = None,
+        seed: int = 0,
+        rank: int | None = None,
+        progress: ProgressOption = None,
+    ) -> ClassStructure:
+        """Return the spectrum of G with the eigenvalues of A1 and B1 and the means of B2c.
+
+        The cost is that of the spectrum of G: as many products as there are eigenvalues beside the known zeros, up to
+        512 of these, else 256 products. `class_spectrum` adds C − 1 passes of Jᵀ and `class_traces` 16 of J.
+
+        Parameters
+        ----------
+        num_steps, num_probes : int, optional
+            Of the measure of G; by default all eigenvalues are computed up to 512 of them (on the dual, where that
+            is smaller), else 256 steps with one probe. More steps resolve smaller eigenvalues: the least resolved is
+            about 1 / num_steps² of the largest, and the picture says what lies below.
+        seed : int, default 0
+            Of the random vectors.
+        rank : int, optional
+            As for `class_spectrum`.
+        progress : bool or callable, optional
+            As for `specdens.spectral_density`.
+
+        Returns
+        -------
+        ClassStructure
+            The three results, with a method `plot`; `plot_class_structures` draws several.
+
+        Raises
+        ------
+        TypeError
+            If the loss is not cross-entropy with class labels.
+        """
+        spectrum = self.class_spectrum(rank=rank, progress=progress)
+        form = self.G.cheaper_form()
+        smaller = self.G if form is None else form.operator
+        if num_steps is None and num_probes is None and smaller.bulk_dimension <= _FEW_EIGENVALUES:
+            measure: sd.Measure = _exact_measure(smaller)
+        else:
+            measure = sd.spectral_density(
+                self.G, num_steps=min(_STEPS if num_steps is None else num_steps, smaller.bulk_dimension),
+                num_probes=1 if num_probes is None else num_probes, seed=seed, progress=progress,
+            ).measure  # fmt: skip
+        return ClassStructure(measure, spectrum, self.class_traces(seed=seed), float(self.G.vectors.eps))
+
     def plot_class_structure(
         self,
         ax: Any = None,
         *,
         num_steps: int | None = None,
-        num_probes: int = 1,
+        num_probes: int | None = None,
         seed: int = 0,
         rank: int | None = None,
     ) -> Any:
-        """Draw the log spectrum of G with the eigenvalues of A1 and B1 and the means of B2c.
+        """Draw how many eigenvalues G has per bin of log λ, with marks for those of A1 and B1 and the means of B2c.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
             The Axes to draw in; by default those of a new figure.
-        num_steps, num_probes, seed : int, optional
-            Of the density of G, as for `specdens.spectral_density` with ``function="log"``.
-        rank : int, optional
-            As for `class_spectrum`.
+        num_steps, num_probes, seed, rank : int, optional
+            As for `class_structure`, which says what it costs.
 
         Returns
         -------
@@ -116,19 +165,13 @@ class ClassAnalysis(OperatorFamily):
         ImportError
             If matplotlib is not installed.
         """
-        spectrum, traces = self.class_spectrum(rank=rank), self.class_traces(seed=seed)
-        density = sd.spectral_density(self.G, function="log", num_steps=num_steps, num_probes=num_probes, seed=seed)
-        ax = density.plot(ax, log_y=True, band=False, annotate_outliers=False)
-        labels = np.array(spectrum.labels)
-        values = {name: spectrum.eigenvalues[labels == name] for name in ("A1", "B1")}
-        # Tr(B2c) is spread over C n_c eigenvalues at most
-        values["mean of B2c"] = (traces.per_example / len(traces.values))[traces.counts > 0]
-        for k, (name, found) in enumerate(values.items()):
-            top = 0.98 - 0.11 * k  # a band of ticks each, in parts of the height
-            positions = np.log(found[found > 0] + _EPSILON)
-            ax.vlines(
-                positions, top - 0.09, top, color=_COLORS[k], linewidth=1.0, label=name,
-                transform=ax.get_xaxis_transform(),
-            )  # fmt: skip
-        ax.legend(loc="center right", fontsize="small")
-        return ax
+        return self.class_structure(num_steps=num_steps, num_probes=num_probes, seed=seed, rank=rank).plot(ax)
+
+
+def _exact_measure(A: Operator) -> sd.SpectralMeasure:
+    """Return the measure of all eigenvalues of G, from as many products as it, or its dual, has rows."""
+    unit = torch.eye(A.shape[0], dtype=A.dtype, device=A.device)
+    matrix = (A @ unit).double()
+    values = torch.linalg.eigvalsh((matrix + matrix.T) / 2).cpu().numpy()
+    known = A.dimension - A.bulk_dimension  # zeros
+    return sd.SpectralMeasure.from_eigenvalues(values[len(values) - A.bulk_dimension :], num_zeros=known)

@@ -26,6 +26,9 @@ MANY_CLASSES = 100
 
 _LEADING = 20
 _SHOWN = 12
+_NO_OVERLAP = 0.05
+"""Among the C largest, eigenvectors with less of A1 are printed without a label."""
+_OVERLAP = "  overlap: share of the eigenvector in the directions of A1 (1: pure A1, 0: none of it)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,6 +45,16 @@ class ClassSpectrum:
         The share of every eigenvector (in the dual's coordinates) within the directions of A1: 1 for a pure A1.
     num_products : int
         Passes of Jᵀ over all of the data; products with the operator where there are many classes.
+
+    Examples
+    --------
+    >>> import torch, specdens as sd, specdens_torch as sdt
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).eval()
+    >>> curv = sdt.Curvature(model, torch.nn.CrossEntropyLoss(), (torch.randn(30, 4), torch.arange(30) % 3))
+    >>> spectrum = curv.class_spectrum()
+    >>> spectrum.labels
+    ('A1', 'A1', 'A1', 'B1', 'B1', 'B1')
     """
 
     eigenvalues: Floats
@@ -52,10 +65,10 @@ class ClassSpectrum:
     def __repr__(self) -> str:
         head = f"ClassSpectrum({len(self.eigenvalues)} eigenvalues, {self.num_products} products)"
         rows = [
-            f"{i:>5}  {value:>12.5g}  {label:>5}  {share:>7.3f}"
+            f"{i:>5}  {value:>12.5g}  {'' if label == 'A1' and share < _NO_OVERLAP else label:>5}  {share:>7.3f}"
             for i, (value, label, share) in enumerate(zip(self.eigenvalues, self.labels, self.overlap, strict=True))
         ]
-        return "\n".join([head, "    #    eigenvalue  label  overlap", *_shortened(rows)])
+        return "\n".join([head, _OVERLAP, "    #    eigenvalue  label  overlap", *_shortened(rows)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,6 +83,16 @@ class ClassTraces:
         Standard errors; nan for a single probe.
     counts : ndarray
         n_c, the number of examples of every class.
+
+    Examples
+    --------
+    >>> import torch, specdens as sd, specdens_torch as sdt
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).eval()
+    >>> curv = sdt.Curvature(model, torch.nn.CrossEntropyLoss(), (torch.randn(30, 4), torch.arange(30) % 3))
+    >>> traces = curv.class_traces()
+    >>> traces.values.shape, traces.counts.tolist()
+    ((3,), [10, 10, 10])
     """
 
     values: Floats

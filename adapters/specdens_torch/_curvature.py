@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, Literal
 
 from torch import Tensor, nn
@@ -14,12 +15,14 @@ from specdens_torch._autodiff.jvp_route import ROUTES
 from specdens_torch._autodiff.model_function import Forward
 from specdens_torch._autodiff.settled_loss import settled_loss
 from specdens_torch._class_analysis import ClassAnalysis
+from specdens_torch._data.array_checks import check_is_data
 from specdens_torch._data.batches import Batches
 from specdens_torch._data.memory import check_cache, format_bytes
 from specdens_torch._loss.convert import as_loss
 from specdens_torch._parameter_blocks import ParameterBlocks
 from specdens_torch._parameters import select, subset_of
-from specdens_torch._ranks import as_ranks, check_parameters, check_sampler, sharing_rows
+from specdens_torch._rank_agreement import check_arguments, check_data_types, check_model, check_sampler
+from specdens_torch._ranks import as_ranks, sharing_rows
 from specdens_torch._sharding.forward import ShardedForward, gathered_within
 from specdens_torch._sharding.parts import check_sharding, sharded_subset
 from specdens_torch._spectral_densities import SpectralDensities
@@ -29,7 +32,7 @@ class Curvature(SpectralDensities, ParameterBlocks, ClassAnalysis):
     """Curvature of the loss of a model over a data set, as matrix-free operators on flat vectors of parameters.
 
     Sums over examples are divided once by the count that the loss defines. The model is left as it was found; if its
-    parameters change later, the operators follow.
+    parameters or settings change later, the operators follow.
 
     Parameters
     ----------
@@ -95,7 +98,13 @@ class Curvature(SpectralDensities, ParameterBlocks, ClassAnalysis):
 
     Products are computed in the dtypes of the parameters, all that lives on the outputs in float64, and vectors are in
     the widest dtype of the parameters, float32 at least: a bfloat16 model has float32 vectors. For autocast, enter it
-    in `forward`.
+    in `forward`: checks then allow for the rounding of its dtype, and results have a note of it. Autocast around a
+    product has no effect on it.
+
+    Before every product the model is compared with what it was: attributes and entries of containers at any depth,
+    global variables that its functions name, and the content of its tensors (beyond its own, up to 64 MiB or as much
+    as its parameters take; of further ones the version counters). Objects are looked at up to a number of 20,000 beside
+    the modules and their attributes; those of Python's own library, such as loggers, are not.
 
     Examples
     --------
@@ -134,9 +143,12 @@ class Curvature(SpectralDensities, ParameterBlocks, ClassAnalysis):
             raise TypeError(f"`model` must be a torch.nn.Module; got {type(model).__name__}")
         while isinstance(getattr(model, "_orig_mod", None), nn.Module):  # what torch.compile wraps
             model = model._orig_mod
+        check_is_data(data, params)
         ranks = as_ranks(group)
         selected = ranks.alike(lambda: select(model, params))
-        check_parameters(ranks, selected)
+        check_model(ranks, model, selected)
+        shared = {"loss": loss, "reduction": reduction, "count": count, "forward": forward}
+        check_arguments(ranks, {**shared, "shard_vectors": shard_vectors})
         sharded = ranks.alike(lambda: check_sharding(model, selected, ranks, shard_vectors))
         ranks = sharing_rows(ranks) if sharded else ranks
 
@@ -151,6 +163,7 @@ class Curvature(SpectralDensities, ParameterBlocks, ClassAnalysis):
             return output_loss, budget, batches
 
         output_loss, budget, batches = ranks.alike(read)
+        check_data_types(ranks, batches.own_first)
         batches.share_first(ranks.gather)
         if sharded:
             batches.pad(max(ranks.gather(len(batches))))
@@ -159,13 +172,16 @@ class Curvature(SpectralDensities, ParameterBlocks, ClassAnalysis):
         def function_of(forward: Callable[[nn.Module, Any], Any]) -> Forward:
             return ShardedForward(model, forward, selected, ranks) if sharded else Forward(model, forward, selected)
 
-        with gathered_within(model, ranks) if sharded else nullcontext():
-            function, output_loss = ranks.alike_in_passes(
-                lambda: settled_loss(model, output_loss, batches, forward, function_of, check=check)
+        function, output_loss = ranks.alike_in_passes(
+            lambda: settled_loss(
+                model, output_loss, batches, forward, function_of, check=check,
+                callable_within=partial(gathered_within, model, ranks) if sharded else nullcontext,
             )
+        )  # fmt: skip
         self._engine = Engine(
             function, output_loss, batches, budget=budget, check=check, ranks=ranks,
             route=None if jvp_route is None else as_choice("jvp_route", jvp_route, ROUTES),
+            user_loss=loss, user_forward=forward,
         )  # fmt: skip
         self._subset = sharded_subset(selected, ranks) if sharded else subset_of(selected)
 
@@ -177,8 +193,10 @@ class Curvature(SpectralDensities, ParameterBlocks, ClassAnalysis):
     def __repr__(self) -> str:
         engine = self._engine
         data = "kept" if engine.batches.kept is not None else "streamed"
-        route = engine.route or "not yet timed"
+        count = len(engine.batches)
+        batches = f"{count} batch" if count == 1 else f"{count} batches"
+        route = "" if engine.route is None else f", Jv: {engine.route}"
         return (
-            f"Curvature({self._subset.num_entries} parameters, {engine.loss.name}, {len(engine.batches)} batches "
-            f"{data} ({format_bytes(engine.batches.num_bytes)}), {engine.cache.describe()}, Jv: {route})"
+            f"Curvature({self._subset.num_entries} parameters, {engine.loss.name}, {batches} "
+            f"{data} ({format_bytes(engine.batches.num_bytes)}), {engine.cache.describe()}{route})"
         )

@@ -30,6 +30,16 @@ class Heterogeneity:
         W1 distances in units of the eigenvalues.
     w1_stderr : ndarray
         Their standard errors; nan for blocks with a single probe.
+
+    Examples
+    --------
+    >>> import torch, specdens as sd, specdens_torch as sdt
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).eval()
+    >>> curv = sdt.Curvature(model, torch.nn.CrossEntropyLoss(), (torch.randn(30, 4), torch.arange(30) % 3))
+    >>> distances = sdt.heterogeneity(curv.layer_densities("Hess"))
+    >>> distances.names, distances.w1.shape
+    (('0', '2'), (2, 2))
     """
 
     names: tuple[str, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from specdens_torch._operators.curvature_operator import CurvatureOperator
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MinibatchEigenvalues:
     """The eigenvalues at the end of the spectrum, batch by batch.
 
@@ -29,6 +30,17 @@ class MinibatchEigenvalues:
         The number of examples of every batch.
     num_products : int
         The products of all batches together; one costs a pass over one batch.
+
+    Examples
+    --------
+    >>> import torch, specdens as sd, specdens_torch as sdt
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).eval()
+    >>> batches = [(torch.randn(9, 4), torch.arange(9) % 3) for _ in range(3)]
+    >>> curv = sdt.Curvature(model, torch.nn.CrossEntropyLoss(), batches)
+    >>> found = curv.minibatch_eigenvalues(rank=2)
+    >>> found.values.shape, found.sizes.tolist()
+    ((3, 2), [9, 9, 9])
     """
 
     values: Floats
@@ -63,12 +75,46 @@ class MinibatchEigenvalues:
         """
         return np.asarray(np.quantile(self.values, q, axis=0))
 
-    def __str__(self) -> str:
-        low, middle, high = (self.quantile(q)[0] for q in (0.1, 0.5, 0.9))
-        return (
-            f"{len(self.values)} batches: largest eigenvalue {self.mean[0]:.4g} ± {self.stderr[0]:.2g}, "
-            f"median {middle:.4g}, from {low:.4g} to {high:.4g} (10 % to 90 %)"
-        )
+    def __repr__(self) -> str:
+        head = f"MinibatchEigenvalues({len(self.values)} batches, {self.num_products} products)"
+        columns = zip(self.mean, self.stderr, *(self.quantile(q) for q in (0.1, 0.5, 0.9)), strict=True)
+        rows = [
+            f"{k:>5}" + "".join(f"  {value:>10.{digits}g}" for value, digits in zip(row, (4, 2, 4, 4, 4), strict=True))
+            for k, row in enumerate(columns)
+        ]
+        return "\n".join([head, "    #        mean      stderr        10 %      median        90 %", *rows])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the distribution over batches of every eigenvalue, as boxes with a point for each batch.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            The Axes to draw in; by default those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The Axes.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise ImportError("pictures need matplotlib: pip install specdens[plot]") from error
+            ax = plt.subplots(layout="constrained")[1]
+        places = np.arange(self.values.shape[1])
+        ax.boxplot(self.values, positions=places, showfliers=False)
+        # points side by side in the order of the batches, so that equal ones do not hide each other
+        offsets = np.linspace(-0.2, 0.2, len(self.values)) if len(self.values) > 1 else np.zeros(1)
+        ax.plot(places + offsets[:, None], self.values, ".", color="#0072b2", alpha=0.6)
+        ax.set(xlabel="eigenvalue number", ylabel=f"eigenvalue of each of {len(self.values)} batches")
+        return ax
 
 
 def minibatch_eigenvalues(

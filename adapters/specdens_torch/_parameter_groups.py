@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
+from specdens_torch._parameter_roles import role_of
+
 NAMED = ("type", "role", "block", "block role")
 
-# Parts of module names and classes, in the order in which they decide.
-_ROLES = (
-    ("norm", ("norm", "ln_", "ln1", "ln2")),
-    ("embedding", ("embed", "wte", "wpe", "position", "cls_token", "relative_attention_bias")),
-    ("head", ("lm_head", "classifier", "qa_outputs", "score", "head")),
-    ("router", ("router", "gate.weight")),
-    ("attention", ("attn", "attention", "mixer", "rnn", "lstm")),
-    ("mlp", ("mlp", "ffn", "feed_forward", "intermediate", "experts", "fc", "linear", "dense", "output")),
-    ("convolution", ("conv", "downsample")),
-)
+_NUMBERED = re.compile(r"(?:(?:[a-z]+_)?(?:layer|block|stage)_?)?(\d+)")  # "3", "encoder_layer_3", "layer1"
 
 
 def parameter_groups(
@@ -64,37 +58,26 @@ def _grouped(names: Sequence[str], label: Any) -> dict[str, list[str]]:
 
 def _label(model: nn.Module, name: str, by: str) -> str:
     if by == "type":
-        return type(_owner(model, name)).__name__
-    block, role = _block(name), role_of(model, name)
+        return type(model.get_submodule(name.rpartition(".")[0])).__name__
+    role = role_of(model, name)
     if by == "role":
         return role
+    block = _block(name)
     if block is None:
         return role
     return block if by == "block" else f"{block} {role}"
 
 
-def _owner(model: nn.Module, name: str) -> nn.Module:
-    return model.get_submodule(name.rpartition(".")[0])
-
-
 def _block(name: str) -> str | None:
-    """Return the first numbered part of a name, with what comes before it where that is not plain: "block 3"."""
-    parts = name.split(".")
-    number = next((k for k, part in enumerate(parts) if part.isdigit()), None)
-    if number is None:
-        return None
-    sides = [part for part in parts[:number] if part in ("encoder", "decoder")]
-    return " ".join([*sides[:1], "block", parts[number]])
-
-
-def role_of(model: nn.Module, name: str) -> str:
-    """Return what a parameter is for: norm, embedding, head, router, attention, mlp, convolution or other."""
-    kind = type(_owner(model, name)).__name__.lower()
-    # the name says more than the class: the innermost part that says anything decides
-    for part in [kind, *reversed(name.lower().split(".")[:-1]), name.lower()]:
-        for role, words in _ROLES:
-            if kind in ("linear", "conv1d") and part == kind:
-                continue
-            if any(word in part for word in words):
-                return role
-    return "other"
+    """Return the first numbered part of a name: "block 3", "encoder block 3", or "block 2.0" of stages with blocks."""
+    parts = name.split(".")[:-1]
+    for k, part in enumerate(parts):
+        found = _NUMBERED.fullmatch(part)
+        if found is None:
+            continue
+        number = found[1]
+        if not part.isdigit() and k + 1 < len(parts) and parts[k + 1].isdigit():
+            number += f".{parts[k + 1]}"
+        sides = [side for side in parts[:k] if side in ("encoder", "decoder")]
+        return " ".join([*sides[:1], "block", number])
+    return None

@@ -1,4 +1,4 @@
-"""The processes that share a data set: sums over them, and agreement between them.
+"""The processes that share a data set, and sums over them.
 
 Every rank holds the whole model and a part of the data. Local sums over batches become sums over all data by one
 all-reduce, so that results are the same on every rank.
@@ -7,13 +7,12 @@ all-reduce, so that results are the same on every rank.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.utils.data import DistributedSampler
 
 T = TypeVar("T")
 
@@ -206,55 +205,3 @@ def as_ranks(group: Any) -> Ranks:
     if not isinstance(group, dist.ProcessGroup):
         raise TypeError(f"`group` must be None, False or a process group of torch.distributed; got {group!r}")
     return GroupRanks(group) if dist.get_world_size(group) > 1 else Ranks()
-
-
-def check_parameters(ranks: Ranks, selected: Mapping[str, Tensor]) -> None:
-    """Refuse ranks whose parameters differ in their names, shapes, data types or values."""
-    if ranks.size == 1:
-        return
-    described = {name: (tuple(p.shape), str(p.dtype).removeprefix("torch.")) for name, p in selected.items()}
-    # of a parameter of which each rank has some rows, values are not compared
-    sums = {name: (0.0, 0.0) if hasattr(p, "placements") else _summary(p) for name, p in selected.items()}
-    first, values, *_ = (found := ranks.gather((described, sums)))[0]
-    for rank, (other, other_values) in enumerate(found):
-        where = f"on rank {rank} of {ranks.size}"
-        for name in dict.fromkeys([*first, *other]):
-            if first.get(name) != other.get(name):
-                pair = (_in_words(first.get(name)), _in_words(other.get(name)))
-                raise ValueError(
-                    f"all ranks must have the same parameters; {name!r} is {pair[0]} on rank 0 and {pair[1]} {where}"
-                )
-            a, b = values[name], other_values[name]
-            if any(abs(x - y) > 1e-6 * (abs(x) + abs(y)) for x, y in zip(a, b, strict=True)):
-                raise ValueError(
-                    f"all ranks must have the same parameters; {name!r} has other values {where} than on rank 0. Load "
-                    "the same state, or set the same seed before the model is made."
-                )
-
-
-def _summary(p: Tensor) -> tuple[float, float]:
-    """Return two numbers that tell the values of a tensor from others: its norm, and a weighted one."""
-    flat = p.detach().reshape(-1)
-    if flat.is_meta or not flat.numel():
-        return (0.0, 0.0)
-    first = flat[: max(1, flat.numel() // 3)]
-    return tuple(float(torch.linalg.vector_norm(x, dtype=torch.float64)) for x in (flat, first))  # type: ignore[return-value]
-
-
-def _in_words(described: tuple[Any, str] | None) -> str:
-    return "missing" if described is None else f"{described[1]} of shape {described[0]}"
-
-
-def check_sampler(data: Any, ranks: Ranks) -> None:
-    """Refuse a DistributedSampler that repeats examples to give every rank the same number."""
-    sampler = getattr(data, "sampler", None)
-    if ranks.size == 1 or not isinstance(sampler, DistributedSampler):
-        return
-    length = len(sampler.dataset)
-    if length % sampler.num_replicas:
-        what = "leaves out" if sampler.drop_last else "repeats"
-        raise ValueError(
-            f"`data` has a DistributedSampler that {what} examples, as {length} is no multiple of "
-            f"{sampler.num_replicas} ranks. Give every rank its own examples, such as "
-            "torch.utils.data.Subset(dataset, range(rank, len(dataset), world_size)); numbers may differ."
-        )

@@ -36,6 +36,9 @@ class SpectralDensities(OperatorFamily):
     ) -> sd.Density:
         """Return the density of one operator.
 
+        Start vectors, known moments, an energy resolution and executors are arguments of
+        ``specdens.spectral_density(curv.G, ...)`` alone.
+
         Parameters
         ----------
         operator : str or CurvatureOperator
@@ -82,8 +85,10 @@ class SpectralDensities(OperatorFamily):
     ) -> Densities:
         """Return the densities of several operators, which start from the same random vectors.
 
-        Sample by sample, then, tr Hess = tr G + tr H. Where graphs are not kept, the recurrences of "fast_lanczos"
-        without `rank` and `tol` run side by side, and every pass makes the graphs once for all of the operators.
+        Sample by sample, then, tr Hess = tr G + tr H in nodes and weights (``weights[j] @ nodes[j]`` of the measures).
+        `trace` gives isolated eigenvalues the mass of one each and agrees within its error only. Where graphs are not
+        kept, the recurrences of "fast_lanczos" without `rank` and `tol` run side by side, and every pass makes the
+        graphs once for all of the operators.
 
         Parameters
         ----------
@@ -157,7 +162,9 @@ class SpectralDensities(OperatorFamily):
         dual : bool, optional
             As for `density`.
         method, num_steps, num_probes, rank, function, tol, max_products, seed
-            As for `specdens.spectral_density`.
+            As for `specdens.spectral_density`. Blocks with fewer parameters than `num_steps` take as many steps as
+            they have parameters, and those with at most `num_steps` times `num_probes` have all eigenvalues computed
+            unless a method is asked for; the notes of their densities say so.
         checkpoint, checkpoint_interval, progress
             As for `densities`, with layers in the place of operators.
 
@@ -180,6 +187,7 @@ class SpectralDensities(OperatorFamily):
             {name: self.subset(params).operator(operator) for name, params in groups.items()},
             dual=dual,
             options=options,
+            blocks=True,
         )
 
     def _label(self, A: CurvatureOperator) -> str:

@@ -8,15 +8,19 @@ import torch
 from torch import nn
 from torch_cases import assert_close, make, some
 
-curvlinops = pytest.importorskip("curvlinops")
-
 # torch warns of what its own forward mode does
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")]
+
+
+@pytest.fixture(scope="module")
+def curvlinops():
+    """Return the library, whose import takes half a second."""
+    return pytest.importorskip("curvlinops")
 
 
 @pytest.mark.parametrize("name", ["mlp", "cnn with batch norm", "residual net"])
 @pytest.mark.parametrize("loss", [nn.CrossEntropyLoss(), nn.MSELoss(reduction="sum")], ids=["cross-entropy", "mse"])
-def test_hess_and_g_agree_with_curvlinops(name, loss):
+def test_hess_and_g_agree_with_curvlinops(name, loss, curvlinops):
     model, x, y = make(name)
     if isinstance(loss, nn.MSELoss):
         y = torch.nn.functional.one_hot(y, 4).double()

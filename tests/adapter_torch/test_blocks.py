@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import specdens_torch as sdt
 import torch
+from slow_cases import slow_after
 from torch import nn
 from torch_cases import assert_close, make
 
@@ -43,6 +44,7 @@ def test_the_part_off_the_block_diagonal_is_that_of_the_matrix(curv, name):
     assert_close(diagonal, blocks_of(curv, matrix) @ x, 1e-12)
 
 
+@pytest.mark.slow
 def test_the_share_off_the_block_diagonal_is_within_its_error(curv):
     matrix = dense(curv.Hess)
     off = matrix - blocks_of(curv, matrix)
@@ -120,3 +122,22 @@ def test_heterogeneity_of_layers_and_what_it_refuses(curv):
         sdt.heterogeneity({"0": layers["0"]})
     with pytest.raises(ValueError, match="`num_cells` must be at least 2"):
         sdt.heterogeneity(layers, num_cells=1)
+
+
+@pytest.mark.parametrize("cache", slow_after(1, ["auto", "off"]))
+def test_layers_smaller_than_the_steps_are_exact_or_take_fewer_steps(cache):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, 4)).double().eval()
+        x, y = torch.randn(30, 6).double(), torch.arange(30) % 4
+    curv = sdt.Curvature(model, LOSS, [(x[:20], y[:20]), (x[20:], y[20:])], cache=cache)
+    layers = curv.layer_densities("Hess", num_steps=40, num_probes=1)
+    assert list(layers) == ["0", "1", "3"]
+    exact = np.linalg.eigvalsh(dense(curv.subset("1.*").Hess).numpy())
+    assert layers["1"].measure.probes == "exact"
+    np.testing.assert_allclose(layers["1"].measure.trace(np.square).value, np.sum(exact**2), rtol=1e-10)
+    assert layers["0"].measure.num_steps == 40
+    forced = curv.layer_densities("Hess", method="fast_lanczos", num_steps=40, num_probes=2)
+    assert forced["1"].measure.num_steps <= 32
+    assert "num_steps is 32, the number of parameters of this block, instead of 40" in forced["1"].notes
+    assert not any("num_steps is" in note for note in forced["0"].notes)

@@ -146,7 +146,7 @@ def test_class_results_print_as_tables():
     curv = sdt.Curvature(model, LOSS, split(x, y, 20, 10))
     spectrum, traces = repr(curv.class_spectrum()), repr(curv.class_traces(num_probes=2))
     assert spectrum.splitlines()[0] == "ClassSpectrum(9 eigenvalues, 3 products)"
-    assert len(spectrum.splitlines()) == 2 + 9
+    assert len(spectrum.splitlines()) == 3 + 9
     assert traces.splitlines()[0] == "ClassTraces(4 classes, 30 examples)"
     assert len(traces.splitlines()) == 2 + CLASSES
 
@@ -166,15 +166,52 @@ def test_densities_draw_themselves():
     plt.close("all")
 
 
-def test_the_picture_of_the_class_structure_has_all_its_parts():
+def drawn(ax, name):
+    (found,) = [each for each in (*ax.collections, *ax.patches) if str(each.get_label()).startswith(name)]
+    return found
+
+
+@pytest.mark.parametrize("num_steps", [None, 12])
+def test_the_picture_of_the_class_structure_counts_the_eigenvalues_of_G_and_marks_those_of_its_parts(num_steps):
     plt = pytest.importorskip("matplotlib.pyplot")
     model, x, y = make()
     curv = sdt.Curvature(model, LOSS, split(x, y, 20, 10))
     _, ax = plt.subplots()
-    assert curv.plot_class_structure(ax, num_steps=30) is ax
-    names = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert {"A1", "B1", "mean of B2c"} <= set(names)
-    (ticks,) = [lines for lines in ax.collections if lines.get_label() == "A1"]
-    found = [segment[0, 0] for segment in ticks.get_segments()]
-    np.testing.assert_allclose(found, np.log(curv.class_spectrum().eigenvalues[:3] + 1e-5))
+    assert curv.plot_class_structure(ax, num_steps=num_steps) is ax
+    names = [text.get_text().partition(":")[0] for text in ax.get_legend().get_texts()]
+    hidden = ["G, smaller than it resolves"] if num_steps else []
+    assert names == ["G", *hidden, "A1", "B1", "B2c"]
+    marks = [segment[0, 0] for segment in drawn(ax, "A1").get_segments()]
+    np.testing.assert_allclose(marks, curv.class_spectrum().eigenvalues[: len(torch.unique(y))])
+    counts, edges, _ = next(patch for patch in ax.patches if patch.get_label() == "G").get_data()
+    exact = np.linalg.eigvalsh((curv.G @ torch.eye(95, dtype=torch.float64)).numpy())
+    if num_steps is None:
+        np.testing.assert_allclose(counts, np.histogram(exact, edges)[0], atol=1e-6)
+    structure = curv.class_structure(num_steps=num_steps)
+    assert "dimension 95, 3 of A1, 6 of B1, 3 of B2c" in repr(structure)
+    if num_steps:
+        expected = structure.measure.count(structure.resolution, np.inf).value
+        assert np.sum(counts) == pytest.approx(expected, rel=0.02)  # as at the edge of a bin, or beside it
     plt.close("all")
+
+
+def test_several_class_structures_are_panels_with_shared_axes():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    model, x, y = make()
+    curv = sdt.Curvature(model, LOSS, (x, y))
+    structure = curv.class_structure()
+    figure = sdt.plot_class_structures({"epoch 1": {"few": structure, "all": curv}, "epoch 2": {"all": curv}})
+    assert len(figure.axes) == 4
+    assert len({ax.get_xlim() for ax in figure.axes}) == len({ax.get_ylim() for ax in figure.axes}) == 1
+    assert [ax.get_title() for ax in figure.axes[:2]] == ["few", "all"]
+    assert len(sdt.plot_class_structures({"epoch 1": curv, "epoch 2": structure}).axes) == 2
+    with pytest.raises(ValueError, match="`panels` must have at least one"):
+        sdt.plot_class_structures({})
+    plt.close("all")
+
+
+def test_the_table_of_the_class_spectrum_explains_the_overlap_and_labels_no_eigenvalue_without_it():
+    spectrum = sdt.ClassSpectrum(np.array([3.0, 2.0, 1.0]), ("A1", "A1", "B1"), np.array([0.9, 0.01, 0.0]), 5)
+    lines = repr(spectrum).splitlines()
+    assert "share of the eigenvector in the directions of A1" in lines[1]
+    assert ["A1" in line for line in lines[3:]] == [True, False, False]

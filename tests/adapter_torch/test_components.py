@@ -15,7 +15,10 @@ import specdens as sd
 WEIGHT = torch.tensor([0.5, 2.0, 1.0, 3.0], dtype=torch.float64)
 
 
-@pytest.fixture(params=[("auto", None), ("off", None), ("auto", WEIGHT)], ids=["kept", "streamed", "weighted"])
+@pytest.fixture(
+    params=[("auto", None), pytest.param(("off", None), marks=pytest.mark.slow), ("auto", WEIGHT)],
+    ids=["kept", "streamed", "weighted"],
+)
 def curv(request):
     cache, weight = request.param
     model, x, y = make()
@@ -120,9 +123,9 @@ def test_combinations_within_the_family_are_one_product(curv):
         "2 Hess": (2 * curv.Hess, 2 * some(curv.Hess)),
         "-H + 3 G": (3 * curv.G - curv.H, 3 * some(curv.G) - some(curv.H)),
     }
-    for said, (A, expected) in pairs.items():
+    for message, (A, expected) in pairs.items():
         assert isinstance(A, sdt.CurvatureOperator)
-        assert said in repr(A)
+        assert message in repr(A)
         assert_close(some(A), expected)
 
 

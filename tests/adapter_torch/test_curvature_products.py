@@ -8,7 +8,9 @@ import pytest
 import specdens_torch as sdt
 import torch
 import torch.nn.functional as F
+from slow_cases import slow_except
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 from torch_cases import CLASSES, NETWORKS, assert_close, dense_hessian, jacobian, make, some, split
 
 WEIGHT = torch.tensor([0.5, 2.0, 1.0, 3.0], dtype=torch.float64)
@@ -23,7 +25,7 @@ CROSS_ENTROPIES = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow_except({"mlp", "cnn with batch norm", "transformer"}, NETWORKS))
 def test_hess_is_the_dense_hessian_and_the_sum_of_g_and_h(name):
     model, x, y = make(name)
     expected = dense_hessian(model, lambda: F.cross_entropy(model(x), y))
@@ -142,6 +144,45 @@ def test_a_scalar_of_unknown_count_is_refused_over_several_batches():
         sdt.Curvature(model, lambda o, t: huber(o, t).mean(), split(x, t, 25, 5))
     single = sdt.Curvature(model, lambda o, t: huber(o, t).mean(), (x, t))
     assert_close(some(single.Hess), some(dense_hessian(model, lambda: huber(model(x), t).mean())))
+
+
+def token_mean(output, target):
+    return F.cross_entropy(output.flatten(0, 1), target.flatten())
+
+
+def padded(*, uniform):
+    """Return a model of tokens, and sequences with padding -100: in all of them, or alike within every batch."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model, x, y = nn.Linear(6, CLASSES).double(), torch.randn(30, 7, 6).double(), torch.arange(210).view(30, 7) % 3
+    for i in range(30):
+        y[i, (5 - i // 10 if uniform else 1 + i % 6) :] = -100
+    return model, x, y
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_mean_over_tokens_that_count_needs_their_number(uniform, shuffle):
+    model, x, y = padded(uniform=uniform)
+    data = DataLoader(TensorDataset(x, y), batch_size=10, shuffle=True) if shuffle else split(x, y, 10, 10, 10)
+    with pytest.raises(ValueError, match=r"no mean over examples.*count=lambda output, target: \(target != -100\)"):
+        sdt.Curvature(model, token_mean, data, reduction="mean")
+    with pytest.raises(ValueError, match=r"how many terms it averages is not known.*\(target != -100\)"):
+        sdt.Curvature(model, token_mean, data)
+    curv = sdt.Curvature(model, token_mean, data, reduction="mean", count=lambda o, t: (t != -100).sum())
+    assert curv.loss == pytest.approx(token_mean(model(x), y).item(), rel=1e-12)
+    by_examples = sdt.Curvature(model, token_mean, split(x, y, 10, 20), reduction="mean", count=lambda o, t: len(o))
+    means = [token_mean(model(a), b).item() for a, b in split(x, y, 10, 20)]
+    assert by_examples.loss == pytest.approx((means[0] + 2 * means[1]) / 3, rel=1e-12)
+
+
+def test_a_mean_over_examples_of_other_lengths_needs_their_number():
+    model, x, _ = padded(uniform=True)
+    y = torch.arange(210).view(30, 7) % 3
+    with pytest.raises(ValueError, match=r"no common mean.*count="):
+        sdt.Curvature(model, token_mean, [(x[:10], y[:10]), (x[10:, :4], y[10:, :4])], reduction="mean")
+    curv = sdt.Curvature(model, token_mean, split(x, y, 12, 18), reduction="mean")
+    assert curv.loss == pytest.approx(token_mean(model(x), y).item(), rel=1e-12)
 
 
 # -- shapes of outputs and batches -----------------------------------------------------------------------------------

@@ -100,10 +100,10 @@ def test_the_front_door_takes_the_dual_and_says_so(name, caplog):
     A = getattr(curv, name)
     with caplog.at_level(logging.INFO, logger="specdens"):
         density = sd.spectral_density(A, num_steps=90)
-    said = f"by the dual of {name}: vectors of 48 entries instead of 95, exact atom at zero"
-    assert density.notes[0] == said
-    assert said in caplog.text
-    assert said in repr(density)
+    message = f"by the dual of {name}: vectors of 48 entries instead of 95, exact atom at zero"
+    assert density.notes[0] == message
+    assert message in caplog.text
+    assert message in repr(density)
     assert density.measure.method == "slow_lanczos"
     exact = np.linalg.eigvalsh(dense(A).numpy())
     # the dual's dimension is exhausted: every eigenvalue is a node, and the rest is the atom
@@ -198,8 +198,8 @@ def test_the_command_line_takes_the_dual_too(tmp_path, monkeypatch):
         "    x, y = torch.randn(12, 20), torch.arange(12) % 3\n"
         "    return torch.nn.Linear(20, 3), torch.nn.CrossEntropyLoss(), [(x[:7], y[:7]), (x[7:], y[7:])]\n"
     )
-    said = run("hessian", "problem.py", "--operator", "Hess,G,B2c:1", "--rank", 2, "--steps", 5, "-o", "out.npz")
-    assert "by the dual of G: vectors of 36 entries instead of 63" in said
+    message = run("hessian", "problem.py", "--operator", "Hess,G,B2c:1", "--rank", 2, "--steps", 5, "-o", "out.npz")
+    assert "by the dual of G: vectors of 36 entries instead of 63" in message
     G = sd.load("out-G-train.npz")
     assert "by the dual of G" in G.notes[0]
     assert G.outliers.vectors.shape == (63, 2)

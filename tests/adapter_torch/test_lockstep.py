@@ -35,7 +35,9 @@ def count_forwards(curv, run):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"method": "kpm"}, {"num_probes": 3}, {"rank": 1}], ids=str)
 def test_layers_in_lockstep_are_the_layers_one_by_one(options):
-    options = {"num_steps": 4, "seed": 3, **options} if options.get("method") != "kpm" else {"seed": 3, **options}
+    if options.get("method") != "kpm":
+        options = {"method": "fast_lanczos", "num_steps": 4, **options}  # by name: small layers are not solved exactly
+    options = {"seed": 3, **options}
     curv = curvature()
     together, passes = count_forwards(curv, lambda: curv.layer_densities(**options))
 

@@ -44,9 +44,9 @@ def test_kept_graphs_take_the_memory_of_all_batches():
             nn.Sequential(nn.Linear(20, 200), nn.Tanh(), nn.Linear(200, 4)), nn.CrossEntropyLoss(), data
         )
         _ = curv.Hess @ torch.ones(curv.Hess.shape[0])
-    said = curv._engine.cache.num_bytes
+    kept = curv._engine.cache.num_bytes
     # what is said to be kept is what is alive, beyond the data and a product
-    assert said <= live.peak <= 2 * said
+    assert kept <= live.peak <= 2 * kept
 
 
 def test_a_block_takes_no_more_than_its_columns():

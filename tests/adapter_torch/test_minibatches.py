@@ -28,7 +28,14 @@ def test_every_batch_has_the_eigenvalues_of_its_own_matrix(name, cache):
     np.testing.assert_allclose(found.mean, found.values.mean(0))
     assert np.all(found.stderr > 0)
     assert found.quantile(0.0)[0] == found.values[:, 0].min()
-    assert "3 batches: largest eigenvalue" in str(found)
+    lines = str(found).splitlines()
+    assert lines[0].startswith("MinibatchEigenvalues(3 batches, ")
+    assert len(lines) == 2 + found.values.shape[1]
+    plt = pytest.importorskip("matplotlib.pyplot")
+    ax = found.plot()
+    points = [line.get_ydata() for line in ax.lines if line.get_marker() == "."]
+    np.testing.assert_array_equal(np.array(points).T, found.values)
+    plt.close("all")
 
 
 def test_batches_of_a_subset_and_the_first_alone():

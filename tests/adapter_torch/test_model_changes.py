@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import specdens_torch as sdt
 import torch
+from slow_cases import slow_after
 from torch import nn
 from torch_cases import assert_close, dense, dense_hessian, make, some, split
 
@@ -58,7 +59,7 @@ def model_and_data():
     return model, x, y
 
 
-@pytest.mark.parametrize("cache", ["auto", "off"])
+@pytest.mark.parametrize("cache", slow_after(1, ["auto", "off"]))
 @pytest.mark.parametrize("change", CHANGES)
 def test_operators_follow_every_attribute_of_the_model(change, cache):
     model, x, y = model_and_data()

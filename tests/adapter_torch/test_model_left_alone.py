@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import specdens_torch as sdt
 import torch
+from slow_cases import slow_after
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from torch_cases import assert_close, make, some, split
@@ -170,7 +171,7 @@ CHANGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("cache", ["auto", "off"])
+@pytest.mark.parametrize("cache", slow_after(1, ["auto", "off"]))
 @pytest.mark.parametrize("change", CHANGES)
 def test_operators_follow_every_change_of_the_parameters(change, cache):
     model, x, y = make()

@@ -9,6 +9,7 @@ import specdens_torch as sdt
 import torch
 import torch.nn.functional as F
 from language_models import dense_hessian, dense_operator
+from slow_cases import slow_after
 from torch import nn
 from torch_cases import assert_close
 
@@ -80,7 +81,7 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_after(4, KINDS))
 def test_one_batch_has_the_hessian_of_what_the_model_returns(kind):
     model, data = net(kind), batch(9, 0)
     curv = sdt.Curvature(model, "model", [data])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 import specdens_torch as sdt
 import torch
@@ -78,6 +79,43 @@ def test_autocast_within_forward():
     plain, cast = (sdt.Curvature(model, nn.CrossEntropyLoss(), (x, y), forward=f) for f in (None, forward))
     v = torch.arange(28.0)
     assert float((cast.Hess @ v - plain.Hess @ v).norm() / (plain.Hess @ v).norm()) < 0.1
+
+
+def autocast(model, batch):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return model(batch[0]).float()  # the outputs do not tell
+
+
+@pytest.mark.parametrize("name", ["Hess", "G", "H"])
+def test_autocast_gives_eigenvalues_up_to_its_rounding(name):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(20, 48), nn.ReLU(), nn.Linear(48, 48), nn.Tanh(), nn.Linear(48, 10))
+        x, y = torch.randn(100, 20), torch.arange(100) % 10
+    plain, cast = (sdt.Curvature(model, nn.CrossEntropyLoss(), (x, y), forward=f) for f in (None, autocast))
+    exact, A = getattr(plain, name), getattr(cast, name)
+    expected = sd.top_eigenpairs(exact, rank=3).values
+    np.testing.assert_allclose(sd.top_eigenpairs(A, rank=3).values, expected, rtol=0.02)  # bfloat16 has three digits
+    measure = sd.fast_lanczos(A, num_steps=20, num_probes=2)
+    assert any("bfloat16, which rounds to 0.0078" in note for note in measure.notes)
+    assert not exact.notes
+    squares = [m.trace(np.square).value for m in (measure, sd.fast_lanczos(exact, num_steps=20, num_probes=2))]
+    assert squares[0] == pytest.approx(squares[1], rel=0.05)
+    sd.check_operator(A)
+
+
+def test_the_dual_of_an_autocast_model_is_rounded_alike():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model, x, y = (
+            nn.Sequential(nn.Linear(20, 48), nn.Tanh(), nn.Linear(48, 4)),
+            torch.randn(30, 20),
+            torch.arange(30) % 4,
+        )
+    curv = sdt.Curvature(model, nn.CrossEntropyLoss(), (x, y), forward=autocast)
+    assert curv.G.dual().vectors.eps == curv.G.vectors.eps > 1e-4
+    found, expected = sd.top_eigenpairs(curv.G.dual(), rank=2).values, sd.top_eigenpairs(curv.G, rank=2).values
+    np.testing.assert_allclose(found, expected, rtol=0.02)
 
 
 def test_parameters_of_mixed_dtypes():

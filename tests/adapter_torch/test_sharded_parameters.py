@@ -28,6 +28,14 @@ def test_ranks_that_share_rows_agree_with_one_process(case, tmp_path):
 
 @needs_gloo
 @pytest.mark.slow
+def test_the_loss_of_the_model_itself_is_that_of_one_process():
+    for code, out, err in run_ranks([SCRIPT.with_name("torch_model_loss_ranks.py")]):
+        assert code == 0, err[-3000:]
+        assert "agrees" in out
+
+
+@needs_gloo
+@pytest.mark.slow
 def test_three_ranks_of_unequal_parts_agree_with_one_process(tmp_path):
     for code, _, err in run_ranks([SCRIPT, "data", tmp_path], size=3):
         assert code == 0, err[-3000:]

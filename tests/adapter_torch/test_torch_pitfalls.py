@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import specdens_torch as sdt
 import torch
+from slow_cases import slow_except
 from torch import nn
 from torch_cases import assert_close, dense, dense_hessian, make, mlp, probes, some, split
 from torch_layers import Net, Reentrant
@@ -14,10 +15,11 @@ import specdens as sd
 
 LOSS = nn.CrossEntropyLoss()
 ROUTES = ("forward", "double backward")
+COMMON = {"Linear", "Conv2d, batch norm, GELU", "TransformerEncoderLayer"}
 
 
 @pytest.mark.filterwarnings("ignore:Using backward\\(\\) with create_graph")
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow_except(COMMON, NETWORKS))
 def test_every_layer_is_right_on_every_route_and_with_every_cache(name):
     model, x, y = build(name)
     plain = getattr(model, "_orig_mod", model)
@@ -58,6 +60,7 @@ class InnerHessian(Net):
         return torch.func.vmap(torch.func.hessian(lambda z: torch.tanh(self.layer(z)).pow(3).sum()))(x).flatten(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "width"), [(ForwardMode, 6), (InnerHessian, 25)])
 def test_layer_norms_within_transforms_are_right_where_gradients_of_torch_are_not(kind, width):
     with torch.random.fork_rng():

@@ -23,7 +23,9 @@ pytestmark = [
 SCRIPT = Path(__file__).parents[1] / "helpers" / "torch_ranks.py"
 
 
-@pytest.mark.parametrize("case", ["products", "payload", "densities", "disagreement"])
+@pytest.mark.parametrize(
+    "case", ["products", "payload", "densities", "disagreement", "differences", "other_calls", "threads"]
+)
 def test_two_processes_agree_with_one(case, tmp_path):
     for code, out, err in run_ranks([SCRIPT, case, tmp_path]):
         assert code == 0, err[-3000:]

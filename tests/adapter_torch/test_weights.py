@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from one_device import OneDevice
+from slow_cases import slow_after
 from specdens_torch._weights.spectrum import singular_values
 from torch import nn
 from torch.nn.utils import parametrizations, prune
@@ -124,6 +125,7 @@ def test_planted_outliers_are_counted(rows, columns, seed):
         assert spectrum.power_law is None
 
 
+@pytest.mark.slow
 def test_a_random_matrix_rarely_has_outliers():
     counts = [sdt.weight_densities({"w": spiked(120, 60, [], seed)})["w"].outliers.value for seed in range(150)]
     assert np.count_nonzero(counts) <= 6  # 2 % are expected at most: 6 or fewer in 98.8 % of such tests
@@ -138,7 +140,7 @@ def test_the_heavy_tail_of_a_layer_is_found_with_its_error():
     assert abs(law.exponent + 2.5) < 3 * law.stderr < 0.5
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", slow_after(1, [torch.float32, torch.float64, torch.bfloat16]))
 def test_the_matrix_free_way_agrees_with_the_svd_within_its_error(dtype):
     W = spiked(700, 500, [3.0, 4.0, 8.0]).to(dtype)
     exact = sdt.weight_densities({"w": W})["w"]
@@ -155,6 +157,7 @@ def test_the_matrix_free_way_agrees_with_the_svd_within_its_error(dtype):
     assert again.outliers == free.outliers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_outliers_without_a_gap_are_counted_alike_by_products(seed):
     # a continuous tail, where the count depends on the edge, and the edge on the median that the probes saw
@@ -229,7 +232,7 @@ def test_it_prints_as_a_table():
     assert lines[2].split()[:6] == ["one", "tensor", "300", "×", "200", "svd"]
     assert lines[2].split()[-1] == "1"
     assert lines[3].split()[-3:] == ["—", "—", "—"]
-    assert lines[4] == "  int: left out, dtype torch.int32: quantised weights must be dequantised first"
+    assert lines[-1] == "  int: left out, dtype torch.int32: quantised weights must be dequantised first"
     assert len({len(line) for line in lines[1:4]}) == 1
     assert weights._repr_html_().count("<tr>") == 3
     assert "1 ± 0 beyond the edge" in repr(weights["one"])
@@ -302,3 +305,11 @@ def test_a_mapping_with_other_entries_is_refused_by_name():
     found = sdt.weight_densities({"fc.weight": torch.randn(20, 20), "fc": torch.randn(30, 30)})
     assert list(found) == ["fc.weight", "fc"]
     assert list(sdt.weight_densities({"a": np.random.default_rng(0).standard_normal((20, 20))[::-1]})) == ["a"]
+
+
+def test_the_table_says_what_lies_beyond_what_and_why_a_number_is_missing():
+    table = repr(sdt.weight_densities(nn.MultiheadAttention(64, 4)))
+    assert "threshold" in table.splitlines()[1]
+    assert "beyond it: eigenvalues beyond the threshold" in table
+    assert "tail exponent —: too few eigenvalues" in table
+    assert "NonDynamically" not in table

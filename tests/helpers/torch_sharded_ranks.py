@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import re
 import sys
@@ -16,6 +15,7 @@ import torch.distributed as dist
 from live_bytes import LiveBytes
 from torch import nn
 from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+from torch_rank_script import assert_same, quadrature, run_rank
 
 import specdens as sd
 from specdens._running import monitor
@@ -176,7 +176,13 @@ def memory() -> None:
         model = nn.Sequential(*layers).eval()
         model = sdt.shard_parameters(model) if shared else model
         batch = (torch.randn(2, width), torch.arange(2))
-        A = sdt.Curvature(model, nn.CrossEntropyLoss(), [batch], cache="off").Hess
+        with LiveBytes() as live:
+            curv = sdt.Curvature(model, nn.CrossEntropyLoss(), [batch], cache="off")
+        A = curv.Hess
+        if shared:  # nothing whole is left, nor was it there at any time
+            held = sum(leaf.untyped_storage().nbytes() for leaf in curv._engine.forward.leaves)
+            assert held == 4 * depth * width**2 // size
+            assert live.peak <= 8 * 4 * width**2
         assert A.dimension == depth * width**2
         x = torch.ones(A.shape[0])
         peaks = []
@@ -244,20 +250,5 @@ def resume() -> None:
     assert_same(torch.as_tensor(found.values))
 
 
-def quadrature(measure: sd.SpectralMeasure) -> list[float]:
-    return [float(w @ np.tanh(x)) for x, w in zip(measure.nodes, measure.weights, strict=True)]
-
-
-def assert_same(x: torch.Tensor) -> None:
-    other = [torch.empty_like(x) for _ in range(dist.get_world_size())]
-    dist.all_gather(other, x.contiguous())
-    for each in other:
-        assert torch.equal(each, x)
-
-
 if __name__ == "__main__":
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=180))
-    globals()[sys.argv[1]]()
-    print("agrees", flush=True)
-    dist.barrier()
-    os._exit(0)  # gloo's threads may abort an ordinary exit ("terminate called without an active exception")
+    run_rank(globals()[sys.argv[1]])

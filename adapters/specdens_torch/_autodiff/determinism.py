@@ -18,7 +18,10 @@ from specdens_torch._data.rng import random_states
 # Passes of a model that draws random numbers: an event of probability 0.1 is missed once in 30 times.
 _PASSES_IF_RANDOM = 32
 
-_DROPOUTS = (nn.modules.dropout._DropoutNd, nn.RReLU)
+_DROPOUTS = (
+    *(nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout),
+    nn.RReLU,
+)
 
 
 def check_modules(model: nn.Module) -> None:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 import specdens as sd
 
@@ -48,6 +48,17 @@ def check_outputs(f: Tensor) -> None:
     """Refuse outputs that lead through reentrant checkpointing."""
     if any(node.name().startswith("CheckpointFunction") for node in nodes([f])):
         raise ValueError(_REENTRANT)
+
+
+def check_no_earlier_pass(f: Tensor, model: nn.Module) -> None:
+    """Refuse outputs that lead to the model's own parameters, in whose place others stood during the pass."""
+    reached = _leaves(nodes([f]))
+    found = [name for name, p in model.named_parameters() if id(p) in reached]
+    if found:
+        raise ValueError(
+            f"the outputs lead to `{found[0]}` through a tensor that the model has kept from an earlier pass: they are "
+            "no function of its parameters as they are now. Clear what the model keeps first."
+        )
 
 
 @contextlib.contextmanager

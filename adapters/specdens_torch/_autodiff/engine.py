@@ -20,15 +20,18 @@ from specdens_torch._autodiff.graph import Graph
 from specdens_torch._autodiff.graph_cache import GraphCache
 from specdens_torch._autodiff.independence import check_examples_independent
 from specdens_torch._autodiff.jvp_route import DOUBLE_BACKWARD, faster_route
+from specdens_torch._autodiff.low_precision import LowPrecision
+from specdens_torch._autodiff.mean_check import SomeRows, verified_rows
 from specdens_torch._autodiff.model_function import Forward
 from specdens_torch._autodiff.product_task import Task
 from specdens_torch._coefficients import ClassMeans, Coefficients, merged_sums
 from specdens_torch._data.batches import Batch, Batches
 from specdens_torch._data.rng import random_state_kept
-from specdens_torch._loss.closed_forms import CrossEntropy, OutputLoss, PlainLoss
+from specdens_torch._loss.closed_forms import CrossEntropy, OutputLoss
 from specdens_torch._loss.derivatives import State
 from specdens_torch._loss.linear_losses import is_linear
 from specdens_torch._loss.model_loss import ModelLoss
+from specdens_torch._loss.plain_loss import PlainLoss
 from specdens_torch._parameters import Subset
 from specdens_torch._ranks import Ranks
 
@@ -60,6 +63,8 @@ class Engine:
     ranks : Ranks, optional
         The processes that hold the other parts of the data. Jv is then by double backward unless `route` names
         another way: a way that fails on one rank alone cannot be changed there.
+    user_loss, user_forward : callable, optional
+        The functions as the user gave them, whose settings are compared before every product.
     """
 
     def __init__(
@@ -72,6 +77,8 @@ class Engine:
         check: bool,
         route: str | None = None,
         ranks: Ranks | None = None,
+        user_loss: Any = None,
+        user_forward: Any = None,
     ) -> None:
         self.forward, self.loss, self.batches = forward, loss, batches
         self.ranks = Ranks() if ranks is None else ranks
@@ -87,7 +94,8 @@ class Engine:
         if isinstance(loss, CrossEntropy):
             loss.find_axis = self._find_class_axis
         self._check = check
-        forward.watched = loss.tensors()
+        forward.watched, forward.user_loss, forward.user_forward = loss.tensors(), user_loss, user_forward
+        forward.note_state()
         self.ranks.alike_in_passes(self._check_model)
         self.cache = GraphCache(batches, self._make_graph, budget=budget)
         self._prepare()
@@ -102,6 +110,11 @@ class Engine:
             check_repeats(
                 lambda: self.forward.values(batch.raw), self.forward.model, device, self.forward.written_buffers
             )
+            if self.forward.written_parameters():
+                raise ValueError(
+                    f"the model writes to its parameter `{self.forward.written_parameters()[0]}` in its forward, so "
+                    "that it is no free parameter. Write to it outside of the forward, or compute a copy there."
+                )
             if self.batches.is_shuffled and len(self.batches) > 1:
                 check_examples_independent(self.forward.values, batch, self.loss)
 
@@ -110,7 +123,11 @@ class Engine:
         self.cache.clear()
         self._means: ClassMeans | None = None
         self.divisor = self._divisor()
-        self.loss_is_linear = is_linear(self.ranks.alike_in_passes(self._plan).state)
+        with LowPrecision() as seen:
+            graph = self.ranks.alike_in_passes(self._plan)
+        # an operator has one tolerance, that of the rank with the lowest precision
+        self.half_dtypes = frozenset().union(*self.ranks.gather(frozenset(seen.dtypes)))
+        self.loss_is_linear = is_linear(graph.state)
         self.keeps_all_graphs = self.ranks.all(self.cache.keeps_all)
         self.forward.note_state()  # with what the first pass may have set
 
@@ -146,14 +163,17 @@ class Engine:
         return Graph(self.forward, batch, make_state, check=check)
 
     def _state(self, output: Tensor, target: Any) -> State:
-        return self.loss.state(output, target, self.divisor)
+        state = self.loss.state(output, target, self.divisor)
+        self.forward.forget_counters()
+        return state
 
     def _state_of_nothing(self, output: Tensor, target: Any) -> State:
         """Return the state of a batch that does not count: all derivatives are zero."""
         return self.loss.state(output, target, torch.full_like(self.divisor, torch.inf))
 
-    def _local_count(self) -> Any:
-        total: Any = None
+    def _local_count(self) -> tuple[Any, SomeRows | None]:
+        """Return the sum of the counts of the batches, and examples with which other ranks compare their mean."""
+        total, rows = None, None
         if getattr(self.batches.count, "__self__", None) is self.loss:  # counted while the data was read
             total = self.batches.total
         for batch in self.batches if total is None else ():
@@ -162,17 +182,29 @@ class Engine:
                 continue
             with torch.no_grad():
                 count = self.loss.count(output, batch.target)
+                rows = self._verified_rows(output, batch.target, rows)
+            self.forward.forget_counters()
             total = count if total is None else total + count
-        return None if total is None else total.to(self.batches.device)
+        return None if total is None else total.to(self.batches.device), rows
+
+    def _verified_rows(self, output: Any, target: Any, rows: SomeRows | None) -> SomeRows | None:
+        """Refuse a mean of unknown count over several batches."""
+        if not (isinstance(self.loss, PlainLoss) and self._several and self.loss.needs_verified_mean):
+            return None
+        return verified_rows(self.loss, output, target, rows)
 
     def _divisor(self) -> Tensor:
         number = torch.zeros((), dtype=torch.float64, device=self.batches.device)
-        total = self.ranks.total(self.ranks.alike_in_passes(self._local_count), number)
+        local, rows = self.ranks.alike_in_passes(self._local_count)
+        total = self.ranks.total(local, number)
+        if self.ranks.size > 1 and isinstance(self.loss, PlainLoss) and self.loss.needs_verified_mean:
+            found = [each for each in self.ranks.gather(None if rows is None else rows.on_host()) if each is not None]
+            for other in found[1:]:
+                verified_rows(self.loss, found[0].output, found[0].target, other)
         divisor = self.loss.divisor(total)
         if not divisor.is_meta and not float(divisor) > 0:
-            raise ValueError(
-                f"the targets must count: the loss divides by {float(divisor):g}. Are all of them ignored?"
-            )
+            why = "Are all of them ignored?" if any(self.batches.sizes) else "The batches of `data` are empty."
+            raise ValueError(f"the targets must count: the loss divides by {float(divisor):g}. {why}")
         return divisor
 
     @contextlib.contextmanager
@@ -198,6 +230,10 @@ class Engine:
             has_changed = bool(self.ranks.add_(flag))
         if has_changed:
             _log.info("the model has changed: graphs are made anew")
+            if self.forward.has_other_loss and not isinstance(self.loss, PlainLoss):
+                raise ValueError(
+                    "`loss` has other settings than when the Curvature was made, which took them. Make a new Curvature."
+                )
             try:
                 self.forward.refresh()
                 if has_other_attributes:
@@ -217,6 +253,7 @@ class Engine:
         for batch in self.batches:
             with torch.no_grad():
                 value = self.loss.value(self.forward.values(batch.raw), batch.target)
+            self.forward.forget_counters()
             total += float(value) if batch.counts else 0.0
         whole = self.ranks.total(total, torch.zeros((), dtype=torch.float64, device=self.batches.device))
         return float(whole) / float(self.divisor)
@@ -307,7 +344,7 @@ class Engine:
 
         if coefficients.h:
             chosen = output_hessian if coefficients.has_g else None
-            graph.hessian(task.subset, task.v, task.buffer, chosen, with_u=False)
+            graph.hessian(task.subset, task.v, task.buffer, chosen)
         elif coefficients.has_g:
             u = graph.jvp(task.subset, task.v, self._route(graph, task, columns, kept=kept), record=not kept)
             graph.vjp(task.subset, output_hessian(u), task.buffer)
@@ -315,7 +352,7 @@ class Engine:
     def _gather(self, graph: Graph, task: Task, columns: int, means: ClassMeans, *, kept: bool) -> None:
         """Add a batch to the class sums of Jv and, where H is asked for, to the product."""
         if task.coefficients.h:
-            u = graph.hessian(task.subset, task.v, task.buffer, None, with_u=True)
+            u = graph.hessian_and_jvp(task.subset, task.v, task.buffer, None)
         else:
             u = graph.jvp(task.subset, task.v, self._route(graph, task, columns, kept=kept))
         sums = sums_of_differences(graph.state, u, means)
@@ -329,7 +366,7 @@ class Engine:
         H, G = (Task(part, subset, x, torch.empty_like(x)) for part in (Coefficients(1.0), Coefficients()))
         with self._failures_named():
             for graph, _ in self.cache:
-                u = graph.hessian(subset, H.v, H.buffer, None, with_u=True)
+                u = graph.hessian_and_jvp(subset, H.v, H.buffer, None)
                 graph.vjp(subset, graph.state.curvature(u), G.buffer)
         H.buffer.finish(1.0)
         G.buffer.finish(1.0)

@@ -16,6 +16,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from specdens_torch._autodiff.custom_functions import custom_functions, warn_of_wrong_derivatives
 from specdens_torch._autodiff.differentiability import (
+    check_no_earlier_pass,
     check_outputs,
     check_twice_differentiable,
     refused_warnings,
@@ -102,6 +103,7 @@ class Graph:
                 f = self._set_outputs(self._forward(self._forward.leaves, self._batch.raw))
             if self._check:
                 check_outputs(f)
+                check_no_earlier_pass(f, self._forward.model)
             return f
         return self._f
 
@@ -160,7 +162,7 @@ class Graph:
         out = torch.empty(subset.num_entries, dtype=vector_dtype(subset.dtypes), device=leaves[0].device)
         buffer = GradientBuffer(subset, out)
         try:
-            u = self.hessian(subset, v, buffer, self.state.curvature, with_u=True)
+            u = self.hessian_and_jvp(subset, v, buffer, self.state.curvature)
         except ValueError:  # a loss without a second derivative, which products say
             return
         buffer.finish(1.0)
@@ -226,6 +228,19 @@ class Graph:
             self._forward.backward_target.buffer, buffer.scale = None, 1.0
 
     def hessian(
+        self, subset: Subset, v: list[Tensor], buffer: GradientBuffer, output_hessian: OutputHessian | None
+    ) -> None:
+        """Add Hv + JᵀSJv to the buffer by one double backward, S being `output_hessian`."""
+        self._double_backward(subset, v, buffer, output_hessian, with_u=False)
+
+    def hessian_and_jvp(
+        self, subset: Subset, v: list[Tensor], buffer: GradientBuffer, output_hessian: OutputHessian | None
+    ) -> Tensor:
+        """Add Hv + JᵀSJv to the buffer, and return Jv."""
+        u = self._double_backward(subset, v, buffer, output_hessian, with_u=True)
+        return self._zeros() if u is None else widened(u)
+
+    def _double_backward(
         self,
         subset: Subset,
         v: list[Tensor],
@@ -233,14 +248,13 @@ class Graph:
         output_hessian: OutputHessian | None,
         *,
         with_u: bool,
-    ) -> Tensor:
-        """Add Hv + JᵀSJv to the buffer by one double backward, S being `output_hessian`; return Jv if asked for."""
+    ) -> Tensor | None:
         outputs, cotangents = self._reached(subset, v)
         leaves = [self._forward.leaves[i] for i in subset.indices]
         if not outputs:
-            return self._zeros()
+            return None
         if output_hessian is not None and self._selector.scale != 1.0:  # S u has a range of its own
-            u = self.hessian(subset, v, buffer, None, with_u=True)
+            u = self.hessian_and_jvp(subset, v, buffer, None)
             self.vjp(subset, output_hessian(u), buffer)
             return u
         self._selector.output_hessian, self._forward.backward_target.buffer = output_hessian, buffer
@@ -252,8 +266,7 @@ class Graph:
         finally:
             self._selector.output_hessian = self._forward.backward_target.buffer = None
             buffer.scale = 1.0
-        u = gradients[-1] if with_u else None
-        return self._zeros() if u is None else widened(u)
+        return gradients[-1] if with_u else None
 
     def _reached(self, subset: Subset, v: list[Tensor]) -> tuple[list[GradientEdge], list[Tensor]]:
         """Return the parts of the gradient that exist, and the matching parts of v."""

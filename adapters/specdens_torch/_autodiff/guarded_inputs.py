@@ -7,13 +7,14 @@ from typing import Any
 
 from torch import Tensor
 
+from specdens_torch._autodiff.single_warnings import SingleWarnings
 from specdens_torch._data.pytree import mapped, tensors_in
 
 
 class GuardedInputs:
     """A function (model, batch) -> outputs whose batches stay as they are: it gets copies if it writes to them.
 
-    Whether it does is found out with the first batch.
+    Whether it does is found out with the first batch. Its warnings are shown once each.
 
     Parameters
     ----------
@@ -24,13 +25,15 @@ class GuardedInputs:
     def __init__(self, run: Callable[[Any, Any], Any]) -> None:
         self._run = run
         self._needs_copies: bool | None = None
+        self._warnings = SingleWarnings()
 
     def __call__(self, model: Any, raw: Any) -> Any:
         """Return what the function returns."""
         if self._needs_copies is not False:
             raw = mapped(Tensor.clone, raw)
         before = _versions(raw)
-        output = self._run(model, raw)
+        with self._warnings:
+            output = self._run(model, raw)
         writes = _versions(raw) != before
         if writes and self._needs_copies is False:
             raise ValueError(

@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specdens_torch._autodiff.mean_check import verified_rows
 from specdens_torch._data.batches import Batch
 from specdens_torch._data.pytree import mapped
-from specdens_torch._loss.closed_forms import OutputLoss, PlainLoss
+from specdens_torch._loss.closed_forms import OutputLoss
+from specdens_torch._loss.plain_loss import PlainLoss
 
 _REMEDY = (
     "The loader shuffles, so the result would depend on the shuffle. Give batches in a fixed order (shuffle=False), or "
@@ -57,6 +59,9 @@ def check_examples_independent(values: Callable[[Any], Tensor], batch: Batch, lo
 
 def _check_loss(loss: PlainLoss, output: Tensor, batch: Batch, half: int) -> None:
     n = batch.size
+    loss.count(output, batch.target)  # refuses a scalar of unknown count in its own words
+    if loss.needs_verified_mean:
+        verified_rows(loss, output, batch.target, None)
     total, parts = loss.value(output, batch.target), None
     with contextlib.suppress(RuntimeError, ValueError, IndexError):
         parts = sum(loss.value(output[rows], _rows(batch.target, n, rows)) for rows in (slice(0, half), slice(half, n)))

@@ -10,10 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils import parametrize
 
+from specdens_torch._autodiff.global_variables import global_variables
 from specdens_torch._autodiff.gradient_buffer import BackwardTarget
-from specdens_torch._autodiff.model_state import ModelState, fingerprint, model_restored, versions
+from specdens_torch._autodiff.object_state import ObjectState
 from specdens_torch._autodiff.substitutes import PlainNormsNeededError, Substitutes
+from specdens_torch._autodiff.tensor_state import TensorState, written_tensors
 
 
 class _Holder(nn.Module):  # type: ignore[misc]
@@ -62,6 +65,8 @@ class Forward:
         self._has_rnn = any(isinstance(module, nn.RNNBase) for module in model.modules())
         self.differentiates = self.recomputes = self._plain_norms = False
         self.watched: list[Tensor] = []  # further tensors that the products depend on
+        self.user_loss: Any = None  # functions whose settings they depend on
+        self.user_forward: Any = None
         self.has_warned = False  # of parameters without a derivative
         self.refresh()
 
@@ -81,14 +86,28 @@ class Forward:
         # a model that writes to its buffers shall write to these
         self._buffers = {name: b.detach().clone() for name, b in self.model.named_buffers()}
         self._held |= {f"model.{name}": b for name, b in self._buffers.items()}
+        self._written: list[tuple[Tensor, Tensor]] | None = None  # until the first pass
         self.note_state()
 
     def note_state(self) -> None:
         """Take the model as it is now for what it is later compared with."""
-        state = ModelState(self.model)
-        self._state: ModelState | None = state
-        self._tensors = self._watched_tensors(state)
-        self._versions, self._fingerprint = versions(self._tensors), fingerprint(self._tensors)
+        self._state: ObjectState | None = ObjectState([self.model])
+        self._user_loss = ObjectState([self.user_loss], without=self._state, closures=True)
+        functions = [*self._state.functions(), self.user_forward]
+        self._functions = ObjectState(
+            functions, without=self._state, snapshots=global_variables([*functions, self.user_loss]), closures=True
+        )
+        of_model = [*self.model.parameters(), *self.model.buffers()]
+        known = {id(t) for t in of_model}
+        self._others = [t for t in self._state.tensors() if id(t) not in known]
+        tensors = [*of_model, *self.watched, *self._others, *self._user_loss.tensors(), *self._functions.tensors()]
+        written = {id(t) for t, _ in self._written or ()}
+        self._values = TensorState([self._local(t) for t in tensors], num_whole=len(of_model), written=written)
+
+    def written_parameters(self) -> list[str]:
+        """Return the names of the parameters that the model has written to since its state was noted."""
+        changed = self._values.other_versions()
+        return [name for name, p in self.model.named_parameters() if id(self._local(p)) in changed]
 
     def written_buffers(self) -> list[str]:
         """Return the names of the buffers that the model has written to since the last refresh."""
@@ -104,18 +123,52 @@ class Forward:
         """Make the next comparison with the model report a change."""
         self._state = None
 
-    def _watched_tensors(self, state: ModelState) -> list[Tensor]:
-        return [*state.tensors(), *self.watched]
+    @staticmethod
+    def _local(t: Tensor) -> Tensor:
+        """Return the part of a tensor that this process holds."""
+        return t
 
     @property
     def has_other_values(self) -> bool:
         """Whether a parameter, a buffer or another tensor has changed since its state was noted."""
-        return versions(self._tensors) != self._versions or fingerprint(self._tensors) != self._fingerprint
+        return self._values.has_changed
 
     @property
     def has_other_attributes(self) -> bool:
         """Whether modules, their modes, hooks, settings or tensors are others since their state was noted."""
-        return self._state is None or self._state.has_changed
+        return (
+            self._state is None or self._state.has_changed or self._functions.has_changed or self._user_loss.has_changed
+        )
+
+    @property
+    def has_other_loss(self) -> bool:
+        """Whether settings of the user's loss are others since their state was noted."""
+        return self._user_loss.has_changed
+
+    def forget_counters(self) -> None:
+        """Compare no longer what the user's functions and hooks write themselves, such as a number of calls."""
+        self._user_loss.forget_changed()
+        self._functions.forget_changed()
+
+    @contextlib.contextmanager
+    def restored(self) -> Iterator[None]:
+        """Restore on exit what a pass may write to: parameters, buffers, hooks, counters, settings, stored outputs.
+
+        ``torch.func.functional_call`` does not restore a module that is registered under two names, and models keep
+        tensors that belong to a pass.
+        """
+        state = ObjectState([self.model]) if self._state is None else self._state
+        copies = written_tensors(self._others) if self._written is None else None
+        try:
+            yield
+        finally:
+            state.restore()
+            self.forget_counters()
+            if copies is not None:
+                self._written = copies()
+                self._values.written = {id(t) for t, _ in self._written}
+            for t, copy in self._written or ():
+                t.data.copy_(copy)
 
     def __call__(self, leaves: Sequence[Tensor], raw: Any, *, dual: bool = False) -> Tensor:
         """Return the outputs for a batch.
@@ -132,7 +185,7 @@ class Forward:
         tensors = dict(zip((f"model.{name}" for name in self.names), leaves, strict=True)) | self._held
         substitutes = Substitutes(None if dual else self.backward_target, plain_norms=self._plain_norms)
         try:
-            with model_restored(self.model), self.backend(), substitutes:
+            with self.restored(), self.backend(), substitutes:
                 output = torch.func.functional_call(self._holder, tensors, (raw,))
         except PlainNormsNeededError:
             self._plain_norms = True
@@ -164,9 +217,19 @@ class Forward:
         self.differentiates = True  # a model that computes gradients itself needs grad mode
         return self.values(raw)
 
-    def backward(self) -> contextlib.AbstractContextManager[None]:
-        """Return the context of a backward pass, which evaluates checkpointed parts of the model again."""
-        return self.backend() if self.recomputes else contextlib.nullcontext()
+    @contextlib.contextmanager
+    def backward(self) -> Iterator[None]:
+        """Set the context of a backward pass, which evaluates checkpointed parts of the model again and calls hooks."""
+        with self.restored(), self.backend() if self.recomputes else self._without_autocast():
+            yield
+
+    def _without_autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """Leave the autocast of the caller: graphs that are kept would differ from those that are not."""
+        kind = self.leaves[0].device.type
+        if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):  # "meta" has none
+            return contextlib.nullcontext()
+        leave: contextlib.AbstractContextManager[Any] = torch.autocast(kind, enabled=False)
+        return leave
 
     @contextlib.contextmanager
     def backend(self) -> Iterator[None]:
@@ -176,11 +239,24 @@ class Forward:
             torch.backends.mha.set_fastpath_enabled(False)
             stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))  # the fused kernels have no second derivative
+            stack.enter_context(self._without_autocast())
+            stack.enter_context(_without_parametrization_cache())
             if self._has_rnn:
                 stack.enter_context(torch.backends.cudnn.flags(enabled=False))
             if "torch._dynamo" in sys.modules:  # compiled functions have no second derivative
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             yield
+
+
+@contextlib.contextmanager
+def _without_parametrization_cache() -> Iterator[None]:
+    """Leave ``parametrize.cached`` of the caller, whose tensors belong to the model's own parameters."""
+    enabled, cache = parametrize._cache_enabled, parametrize._cache
+    parametrize._cache_enabled, parametrize._cache = 0, {}
+    try:
+        yield
+    finally:
+        parametrize._cache_enabled, parametrize._cache = enabled, cache
 
 
 def _kind(p: Tensor) -> tuple[Any, ...]:

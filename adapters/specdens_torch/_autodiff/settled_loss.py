@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from torch import nn
@@ -25,11 +26,13 @@ def settled_loss(
     make_function: Callable[[Callable[[nn.Module, Any], Any]], Forward],
     *,
     check: bool,
+    callable_within: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> tuple[Forward, OutputLoss]:
     """Return the model as a function of its parameters, and the loss of its outputs.
 
     A model that computes its loss itself says which targets its logits are compared with. Where the user's loss is
-    compared with that, a difference is refused.
+    compared with that, a difference is refused. The model is called as it is only within `callable_within()`; the
+    function is made outside of that, where the parameters are the model's own.
     """
     if check:
         check_modules(model)
@@ -37,18 +40,21 @@ def settled_loss(
     key = target_key(batch.raw) if isinstance(batch.raw, Mapping) else None
     with random_state_kept(batches.device):
         if forward is None:
-            loss = with_targets_of_model(model, loss, batch.raw, key)
+            with callable_within():
+                loss = with_targets_of_model(model, loss, batch.raw, key)
         if not isinstance(loss, ModelLoss):
             function = make_function(GuardedInputs(forward or default_forward))
             if check:
-                refuse_unshifted(
-                    model, loss, batch.raw, batch.target, key, lambda: function(function.leaves, batch.raw)
-                )
+                with callable_within():
+                    refuse_unshifted(
+                        model, loss, batch.raw, batch.target, key, lambda: function(function.leaves, batch.raw)
+                    )
             return function, loss
         batches.use_whole_batches()
         loss.run = GuardedInputs(loss.run)
         function = make_function(loss.forward)
         loss.settle(lambda: function(function.leaves, batch.raw))
         if check and not loss.has_other_options:
-            compare_with_model(loss, model, batch.raw)
+            with callable_within():
+                compare_with_model(loss, model, batch.raw)
     return function, loss

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
+from specdens_torch._data.array_checks import check_tensors
 from specdens_torch._data.loader_checks import (
     Digest,
     check_indices,
@@ -19,6 +20,7 @@ from specdens_torch._data.loader_checks import (
     has_indices,
     is_fixed,
     is_iterator,
+    why_empty,
 )
 from specdens_torch._data.memory import Promise, format_bytes, shared_room
 from specdens_torch._data.pytree import mapped, tensors_in
@@ -103,7 +105,7 @@ class Batches:
         if self.kept is not None and not is_fixed(self._data):  # a list is in memory already: it does not count
             self._promise.num_bytes = self._promise.held = self.num_bytes
         if not self.sizes and not self._may_be_empty:
-            raise ValueError("`data` must have at least one batch; got none. An iterator can be read only once.")
+            raise ValueError(f"`data` must have at least one batch; got none. {why_empty(self._data)}")
         return digests
 
     def _note(self, batch: Batch, raw: Any) -> None:
@@ -194,6 +196,11 @@ class Batches:
         batch = _as_batch(self._moved(self._first))
         return Batch(batch.raw, batch.raw) if self._whole else batch
 
+    @property
+    def own_first(self) -> Any:
+        """The first batch as the data gave it, or None where there is none."""
+        return self._first
+
     def share_first(self, gather: Callable[[Any], list[Any]]) -> None:
         """Give processes without data the first batch of another process; it does not count as theirs."""
         if all(gather(self._first is not None)):
@@ -241,6 +248,8 @@ def default_forward(model: Callable[..., Any], raw: Any) -> Any:
 
 
 def _as_batches(data: Any) -> Iterable[Any]:
+    if isinstance(data, tuple | list) and len(data) == 2:
+        check_tensors(data)
     if isinstance(data, tuple | list) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
         return [data]  # one batch (x, y)
     if isinstance(data, Mapping):
@@ -255,6 +264,7 @@ def _as_batches(data: Any) -> Iterable[Any]:
 
 
 def _as_batch(raw: Any) -> Batch:
+    check_tensors(raw)
     if isinstance(raw, Mapping):
         key = target_key(raw)
         return Batch(raw, raw if key is None else raw[key])

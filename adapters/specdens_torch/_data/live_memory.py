@@ -7,7 +7,8 @@ from typing import Any
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from specdens_torch._data.pytree import tensors_in
 
 # The memory that is alive is added up once in this many operations, to find the peak.
 _STRIDE = 32
@@ -31,11 +32,12 @@ class LiveMemory(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        given = {_key(t) for t in tree_leaves((args, kwargs)) if _has_storage(t)}
-        for t in tree_leaves(result):
-            if _has_storage(t) and _key(t) not in given:
-                storage = t.untyped_storage()
-                self._alive[_key(t)] = (StorageWeakRef(storage), storage.nbytes())
+        given = {_reference(t).cdata for t in tensors_in((args, kwargs)) if _has_storage(t)}
+        for t in tensors_in(result):
+            if _has_storage(t):
+                reference = _reference(t)
+                if reference.cdata not in given:
+                    self._alive[reference.cdata] = (reference, t.untyped_storage().nbytes())
         self._count += 1
         if self._count % _STRIDE == 0:
             self.num_bytes()
@@ -49,9 +51,7 @@ class LiveMemory(TorchDispatchMode):  # type: ignore[misc]
         return alive
 
 
-def _has_storage(t: Any) -> bool:
-    if not isinstance(t, Tensor):
-        return False
+def _has_storage(t: Tensor) -> bool:
     try:
         t.untyped_storage()
     except (NotImplementedError, RuntimeError):  # sparse tensors and wrappers of torch.func have none
@@ -59,5 +59,5 @@ def _has_storage(t: Any) -> bool:
     return True
 
 
-def _key(t: Tensor) -> int:
-    return int(t.untyped_storage()._cdata)
+def _reference(t: Tensor) -> StorageWeakRef:
+    return StorageWeakRef(t.untyped_storage())

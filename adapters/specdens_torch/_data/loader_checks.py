@@ -46,6 +46,16 @@ def has_indices(data: Any) -> bool:
     )
 
 
+def why_empty(data: Any) -> str:
+    """Return why a loader may have given no batch."""
+    if not has_indices(data):
+        return "An iterator can be read only once." if is_iterator(data) else "It is empty."
+    count = len(data.dataset)
+    if count and data.drop_last:
+        return f"drop_last=True leaves out all of its {count} examples: they fill no batch. Set drop_last=False."
+    return "Its data set is empty." if not count else "Its sampler gives no indices."
+
+
 # -- loaders that are kept: by index ---------------------------------------------------------------------------------
 
 

@@ -13,10 +13,18 @@ from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from specdens_torch._loss.derivatives import DiagonalState, GraphState, State, class_axes, class_rows
-from specdens_torch._loss.softmax_state import LabelTargets, RowTargets, SoftmaxState, SoftTargets, chunks
+from specdens_torch._loss.derivatives import DiagonalState, State, class_axes, class_rows
+from specdens_torch._loss.label_checks import check_classes, misfit
+from specdens_torch._loss.softmax_state import (
+    LabelTargets,
+    RowTargets,
+    SoftmaxState,
+    SoftTargets,
+    chunks,
+    class_weights,
+)
 
 
 class OutputLoss(Protocol):
@@ -87,10 +95,7 @@ class CrossEntropy(_Reduced):
             axes = [dim for dim in axes if (dim != 1) == self._last]
         shapes = f"outputs of shape {tuple(output.shape)} and targets of shape {tuple(target.shape)}"
         if not axes:
-            raise ValueError(
-                f"{shapes} do not fit cross-entropy: (n, C, …) with labels (n, …), or (n, …, C), for all batches "
-                "alike. Reshape the output with forward=."
-            )
+            raise ValueError(f"{shapes} do not fit cross-entropy: {misfit(output, target)}")
         if len(axes) > 1:
             raise ValueError(
                 f"{shapes} leave open whether the classes are dimension 1 or the last. Give rows, with outputs "
@@ -101,9 +106,9 @@ class CrossEntropy(_Reduced):
     def count(self, output: Tensor | None, target: Tensor) -> Tensor:
         if target.is_floating_point():
             # one row per example and place: all but the class dimension
-            return _number(target, target.numel() // max(1, target.shape[min(1, target.dim() - 1)]))
+            return number_of(target, target.numel() // max(1, target.shape[min(1, target.dim() - 1)]))
         if self.reduction == "none":
-            return _number(target, target.numel())
+            return number_of(target, target.numel())
         kept = target != self.ignore_index
         self._check_labels(target, kept)
         if self.weight is None:
@@ -129,9 +134,10 @@ class CrossEntropy(_Reduced):
         labels = target.reshape(-1).to(torch.int64)
         kept = labels != self.ignore_index
         labels = torch.where(kept, labels, 0)
+        check_classes(labels, C)
         ones = torch.ones(C, dtype=torch.float64, device=rows.device) if weight is None else weight
         soft = (self.smoothing / C) * ones if self.smoothing else None
-        return LabelTargets(labels, kept, (1 - self.smoothing) * ones[labels], soft, C, divisor)
+        return LabelTargets(labels, kept, (1 - self.smoothing) * class_weights(ones, labels), soft, C, divisor)
 
     def value(self, output: Tensor, target: Tensor) -> Tensor:
         rows, to_rows, _ = class_rows(output, self._axis(output, target))
@@ -154,7 +160,7 @@ class SquaredError(_Reduced):
     name = "squared error"
 
     def count(self, output: Tensor | None, target: Tensor) -> Tensor:
-        return _number(target, target.numel())
+        return number_of(target, target.numel())
 
     def value(self, output: Tensor, target: Tensor) -> Tensor:
         return ((_same_shape(output, target).double() - target.double()) ** 2).sum()
@@ -174,7 +180,7 @@ class BinaryCrossEntropy(_Reduced):
         self.weight, self.pos_weight = weight, pos_weight
 
     def count(self, output: Tensor | None, target: Tensor) -> Tensor:
-        return _number(target, target.numel())
+        return number_of(target, target.numel())
 
     def _factors(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Return what multiplies −log σ(f) and −log σ(−f)."""
@@ -199,87 +205,7 @@ class BinaryCrossEntropy(_Reduced):
         return DiagonalState(negative * on - positive * off, (positive + negative) * on * off)
 
 
-class PlainLoss:
-    """Any twice differentiable function of outputs and targets, by automatic differentiation in float64."""
-
-    name = "loss"
-    needs_output = True
-
-    def __init__(
-        self,
-        function: Callable[[Tensor, Any], Tensor],
-        reduction: str | None,
-        count: Any,
-        *,
-        check: Callable[[Tensor, Any], None] | None = None,
-    ) -> None:
-        self.function, self.reduction, self._count = function, reduction, count
-        self._check = check  # called once with every batch
-        self.several = False  # set by the engine: whether there is more than one batch
-        self.wide = True
-
-    @property
-    def counts_examples(self) -> bool:
-        """Whether the count is proportional to the number of examples; false if it was given per batch."""
-        return self._count is None or callable(self._count)
-
-    def tensors(self) -> list[Tensor]:
-        function = self.function
-        return [*function.parameters(), *function.buffers()] if isinstance(function, nn.Module) else []
-
-    def losses(self, output: Tensor, target: Any) -> Tensor:
-        """Return the losses, from outputs in float64 if the function accepts these."""
-        if self.wide:
-            try:
-                return self.function(output.double(), _widened(target))
-            except (RuntimeError, TypeError):
-                self.wide = False  # a function with float32 constants of its own: it computes in its own dtype
-        return self.function(output, target)
-
-    def count(self, output: Tensor | None, target: Any) -> Tensor:
-        if output is None:
-            raise TypeError("`output` must be given for a plain loss")
-        if self._check is not None:
-            self._check(output, target)
-        losses = self.losses(output, target)
-        if not isinstance(losses, Tensor):
-            raise TypeError(f"`loss` must return a tensor; got {type(losses).__name__}")
-        if self._count is not None:
-            number = self._count(output, target) if callable(self._count) else self._count
-            return _number(losses, number)
-        if losses.dim() > 0:
-            return _number(losses, losses.numel())
-        if self.reduction == "mean":
-            return _number(losses, output.shape[0])
-        if self.reduction is None and self.several:
-            raise ValueError(
-                "`loss` returned a scalar, and how many terms it averages is not known: over several batches the "
-                'result would depend on their sizes. Return one loss per example, or say reduction="sum", or '
-                'reduction="mean" (with count= where the mean is not over examples).'
-            )
-        return _number(losses, 1)
-
-    def divisor(self, total: Tensor) -> Tensor:
-        return torch.ones_like(total) if self.reduction == "sum" else total
-
-    def _sum(self, output: Tensor, target: Any) -> Tensor:
-        losses = self.losses(output, target)
-        if losses.dim() == 0 and self.reduction == "mean":
-            return losses * self.count(output.detach(), target).to(losses.dtype)
-        return losses.sum()
-
-    def value(self, output: Tensor, target: Any) -> Tensor:
-        return self._sum(output, target).double()
-
-    def state(self, output: Tensor, target: Any, divisor: Tensor) -> State:
-        with torch.enable_grad():
-            leaf = (output.double() if self.wide else output).detach().requires_grad_()
-            total = self._sum(leaf, target)
-            (residual,) = torch.autograd.grad(total / divisor.to(total.dtype), leaf, create_graph=True)
-        return GraphState(leaf, residual)
-
-
-def _number(like: Tensor, value: Any) -> Tensor:
+def number_of(like: Tensor, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value.to(like.device, torch.float64)
     return torch.full((), float(value), dtype=torch.float64, device=like.device)
@@ -292,7 +218,3 @@ def _same_shape(output: Tensor, target: Tensor) -> Tensor:
             f"{tuple(target.shape)}. Reshape the output with forward=."
         )
     return output
-
-
-def _widened(target: Any) -> Any:
-    return target.double() if isinstance(target, Tensor) and target.is_floating_point() else target

@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from specdens_torch._loss.closed_forms import BinaryCrossEntropy, CrossEntropy, OutputLoss, PlainLoss, SquaredError
+from specdens_torch._loss.closed_forms import BinaryCrossEntropy, CrossEntropy, OutputLoss, SquaredError
 from specdens_torch._loss.linear_losses import NegativeLogLikelihood
 from specdens_torch._loss.model_loss import ModelLoss
+from specdens_torch._loss.plain_loss import PlainLoss
 
 REDUCTIONS = ("mean", "sum")
 
@@ -74,8 +75,12 @@ def _closed_form(loss: Any, reduction: str | None) -> OutputLoss | None:
 
 def _unreduced(loss: nn.Module, reduction: str | None) -> OutputLoss:
     """Return a loss module of torch as a function that returns one loss per element."""
-    plain = copy.copy(loss)
-    plain.reduction = "none"
+
+    def plain(output: Tensor, target: Any) -> Tensor:
+        module = copy.copy(loss)  # with its settings as they are now
+        module.reduction = "none"
+        losses: Tensor = module(output, target)
+        return losses
 
     def check(output: Tensor, target: Any) -> None:
         losses, theirs = plain(output, target), loss(output, target)

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from specdens_torch._loss.closed_forms import CrossEntropy, OutputLoss, PlainLoss
+from specdens_torch._loss.closed_forms import CrossEntropy, OutputLoss
 from specdens_torch._loss.model_loss import ModelLoss
 from specdens_torch._loss.model_output import find_loss, logits_of, run_model, takes_targets
+from specdens_torch._loss.plain_loss import PlainLoss
 
 
 def with_targets_of_model(model: nn.Module, loss: OutputLoss, raw: Any, key: str | None) -> OutputLoss:
@@ -35,11 +36,11 @@ def with_targets_of_model(model: nn.Module, loss: OutputLoss, raw: Any, key: str
     plain, shifted = _plain_and_shifted(output, raw[key])
     if plain is not None and _agree(plain, theirs):
         return loss
-    said = "" if plain is None else f"; the cross-entropy of its logits and labels is {plain:.6g}"
-    said += "" if shifted is None else f", or {shifted:.6g} with labels shifted by one place"
+    others = "" if plain is None else f"; the cross-entropy of its logits and labels is {plain:.6g}"
+    others += "" if shifted is None else f", or {shifted:.6g} with labels shifted by one place"
     raise ValueError(
         f"`loss` is cross-entropy, but the model's own loss on the first batch, {float(theirs):.6g}, is not that alone"
-        f'{said}. Use loss="model" to take what the model computes, or give batches as tuples (inputs, targets).'
+        f'{others}. Use loss="model" to take what the model computes, or give batches as tuples (inputs, targets).'
     )
 
 

@@ -150,9 +150,10 @@ class SoftmaxState:
         return q.scatter_(1, top, -q.sum(1, keepdim=True))
 
     def _differences(self, u: Tensor, p: Tensor, rows: slice) -> Tensor:
-        u = u[rows].to(torch.float64)
-        u = u - u.gather(1, self.top[rows])
-        return u.sub_((p * u).sum(1, keepdim=True))
+        """Return a = u − ⟨p, u⟩ of some rows, in new memory."""
+        a = u[rows].to(torch.float64, copy=True)
+        a.sub_(a.gather(1, self.top[rows]))
+        return a.sub_((p[:, None, :] @ a[:, :, None])[:, :, 0])
 
     def _filled(self, dtype: torch.dtype, fill: Callable[[slice], Tensor]) -> Tensor:
         """Apply `fill` to every chunk of rows, and return the result in the outputs' shape."""
@@ -186,7 +187,7 @@ class SoftmaxState:
         def fill(rows: slice) -> Tensor:
             p = self._probabilities(rows)
             q = self._differences(u_rows, p, rows)
-            return self._closed(q.mul_(self.omega[rows] * p), rows)
+            return self._closed(q.mul_(p).mul_(self.omega[rows]), rows)
 
         return self._filled(u.dtype, fill)
 
@@ -207,3 +208,13 @@ class SoftmaxState:
 
     def root_transposed(self, u: Tensor) -> Tensor:
         return self.mass.sqrt() * self.differences(u)
+
+
+def class_weights(weights: Tensor, labels: Tensor) -> Tensor:
+    """Return the weights of the classes of all rows; refuse labels beyond the classes of the outputs."""
+    try:
+        return weights[labels]
+    except IndexError:  # without a check of its own, which would wait for the device
+        raise ValueError(
+            f"the targets must be classes below {len(weights)}, the number of outputs; got {int(labels.max())}"
+        ) from None

@@ -17,6 +17,17 @@ class CurvatureOperator(EngineOperator):
     """A combination h H + JᵀSJ: Hess, G, H, a component of G, or a sum of multiples of them.
 
     Sums, differences and multiples of operators of one `Curvature` are again one operator, with one product.
+
+    Examples
+    --------
+    >>> import torch, specdens as sd, specdens_torch as sdt
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).eval()
+    >>> curv = sdt.Curvature(model, torch.nn.CrossEntropyLoss(), (torch.randn(30, 4), torch.arange(30) % 3))
+    >>> rest = curv.G - curv.A1  # one operator, one product
+    >>> v = torch.randn(curv.G.shape[0])
+    >>> torch.allclose(rest @ v, curv.G @ v - curv.A1 @ v, atol=1e-6)
+    True
     """
 
     def dual(self) -> Dual:

@@ -64,6 +64,18 @@ class DensityOptions:
             progress=labelled(self.progress, label),
         )
 
+    def block_density(self, A: Operator) -> sd.Density:
+        """Return the density of a block of parameters: exact where the run would take as many products, or more."""
+        n, steps = A.dimension, 128 if self.num_steps is None else self.num_steps
+        is_plain = not self.rank and self.tol is None and self.max_products is None
+        if self.method is None and is_plain and n <= min(steps * self.probes(n), 1024):
+            return replace(self, num_steps=None, num_probes=None).density(A)
+        if self.method == "kpm" or self.num_steps is None or self.num_steps <= n:
+            return self.density(A)
+        density = replace(self, num_steps=n).density(A)
+        note = f"num_steps is {n}, the number of parameters of this block, instead of {self.num_steps}"
+        return replace(density, notes=(*density.notes, note))
+
     def probes(self, n: int) -> int:
         """Return the number of probes for n eigenvalues: what was asked for, or the default of the front door."""
         return max(1, min(8, -(-8000 // n))) if self.num_probes is None else self.num_probes
@@ -114,9 +126,12 @@ def with_dual(A: CurvatureOperator, dual: bool | None) -> Operator:
 
 
 def densities_of(
-    operators: Mapping[str, CurvatureOperator], *, dual: bool | None, options: DensityOptions
+    operators: Mapping[str, CurvatureOperator], *, dual: bool | None, options: DensityOptions, blocks: bool = False
 ) -> Densities:
-    """Return the densities of several operators; recurrences share passes where graphs are not kept."""
+    """Return the densities of several operators; recurrences share passes where graphs are not kept.
+
+    `blocks` says that they are blocks of all sizes, of which small ones take fewer steps than asked for.
+    """
     _check_function(options.function)
     all_operators = list(operators.values())
     first = all_operators[0]
@@ -133,7 +148,8 @@ def densities_of(
     numbers = {name: number for number, name in enumerate(operators, 1)}
 
     def density(name: str, A: Operator) -> sd.Density:
-        return options.named(name, numbers[name], len(operators)).density(A)
+        own = options.named(name, numbers[name], len(operators))
+        return own.block_density(A) if blocks else own.density(A)
 
     no_duals = dual is False or (dual is None and not any(has_dual(A) for A in all_operators))
     # threads that take turns would send their inner products in an order of their own

@@ -31,6 +31,16 @@ class Dual(Operator):
     ----------
     primal : EngineOperator
         A combination of the components of G with coefficients of at least 0.
+
+    Examples
+    --------
+    >>> import torch, specdens as sd, specdens_torch as sdt
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).eval()
+    >>> curv = sdt.Curvature(model, torch.nn.CrossEntropyLoss(), (torch.randn(12, 4), torch.arange(12) % 3))
+    >>> dual = curv.G.dual()
+    >>> curv.G.shape, dual.shape
+    ((67, 67), (36, 36))
     """
 
     def __init__(self, primal: EngineOperator) -> None:
@@ -43,7 +53,8 @@ class Dual(Operator):
             )
         self._collect(list(primal.engine.states()))
         rows, width = self.shape_of_rows
-        vectors = curvature_vectors(primal.subset.dtypes, torch.float64, primal.engine.batches.device)
+        dtypes = (*primal.subset.dtypes, *primal.engine.half_dtypes)
+        vectors = curvature_vectors(dtypes, torch.float64, primal.engine.batches.device)
         super().__init__(rows * width, vectors)
         self._bulk = self._find_null_space()
         if self._bulk >= primal.shape[0]:
@@ -51,6 +62,11 @@ class Dual(Operator):
                 f"the dual of {self.coefficients} has dimension {self._bulk}, not below the {primal.shape[0]} "
                 "parameters: use the operator itself"
             )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """As for the operator itself."""
+        return self.primal.notes
 
     @property
     def known_bounds(self) -> sd.Interval:

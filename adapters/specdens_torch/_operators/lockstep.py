@@ -1,7 +1,8 @@
 """Runs of several operators that share the passes over the data, whatever their parameters and methods.
 
 Every run has a thread of its own and stops where it asks for a product; when all of them have asked, one pass over
-the data computes all products. Only one thread works at a time, so that nothing else has to know of this.
+the data computes all products. Only one thread works at a time, so that nothing else has to know of this, and they take
+turns in the order of the runs: where several processes compute together, all send their messages in the same order.
 """
 
 from __future__ import annotations
@@ -33,41 +34,48 @@ class _Rendezvous:
     def __init__(self, engine: Any, num_runs: int) -> None:
         self._engine = engine
         self.condition = threading.Condition()
-        self._active, self._failed = num_runs, False
+        self._failed = False
+        self._turns = list(range(num_runs))  # the runs that work, in their order; the first of them is at work
         self._waiting: dict[int, list[Task]] = {}
+
+    def await_turn(self, number: int) -> None:
+        """Wait until all runs before this one have asked for a product or are done."""
+        self.condition.wait_for(lambda: self._failed or self._turns[0] == number)
+        if self._failed:
+            raise _Abandoned
 
     def compute(self, number: int, tasks: list[Task]) -> None:
         """Wait until the tasks are done; the thread holds the lock before and after."""
         self._waiting[number] = tasks
-        self._compute_if_complete()
-        while number in self._waiting:
-            if self._failed:
-                raise _Abandoned
-            self.condition.wait()
+        self._end_turn()
+        self.condition.wait_for(lambda: self._failed or number not in self._waiting)
+        self.await_turn(number)
 
     def leave(self, *, failed: bool) -> None:
         """Say that a run is done."""
-        self._active -= 1
         if failed:
             self.abandon()
         else:
-            self._compute_if_complete()
+            self._end_turn()
 
     def abandon(self) -> None:
         """Let all runs end at their next product."""
         self._failed = True
         self.condition.notify_all()
 
-    def _compute_if_complete(self) -> None:
-        if not self._waiting or len(self._waiting) < self._active or self._failed:
+    def _end_turn(self) -> None:
+        """Let the next run work; after the last one, compute what they wait for."""
+        del self._turns[0]
+        if self._turns or not self._waiting or self._failed:
+            self.condition.notify_all()
             return
-        # in the order of the runs, so that results do not depend on who came first
         tasks = [task for number in sorted(self._waiting) for task in self._waiting[number]]
         try:
             self._engine.run(tasks)
         except BaseException:
             self.abandon()
             raise
+        self._turns = sorted(self._waiting)
         self._waiting.clear()
         self.condition.notify_all()
 
@@ -116,6 +124,7 @@ def _run_group(operators: Mapping[str, EngineOperator], run: Callable[[str, Oper
         with meeting.condition:
             failed = True
             try:
+                meeting.await_turn(number)
                 results[name] = run(name, _Meeting(A, meeting, number))
                 failed = False
             except _Abandoned:

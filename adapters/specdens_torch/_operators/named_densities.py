@@ -12,6 +12,16 @@ class Densities(dict[str, sd.Density]):
     """Densities by the names of operators or layers: a dict that draws itself.
 
     In a notebook it shows every density with its name.
+
+    Examples
+    --------
+    >>> import torch, specdens as sd, specdens_torch as sdt
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).eval()
+    >>> curv = sdt.Curvature(model, torch.nn.CrossEntropyLoss(), (torch.randn(30, 4), torch.arange(30) % 3))
+    >>> densities = curv.densities("Hess", "G", "H")
+    >>> list(densities)
+    ['Hess', 'G', 'H']
     """
 
     def plot(self, ax: Any = None, *, x: Literal["linear", "symlog"] = "linear", log_y: bool = True) -> Any:

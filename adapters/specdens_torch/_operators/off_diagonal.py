@@ -27,6 +27,16 @@ class OffDiagonal(Operator):
         The operator.
     blocks : mapping of str to Subset
         Disjoint groups of its parameters. What is in no group is a block of its own.
+
+    Examples
+    --------
+    >>> import torch, specdens as sd, specdens_torch as sdt
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).eval()
+    >>> curv = sdt.Curvature(model, torch.nn.CrossEntropyLoss(), (torch.randn(30, 4), torch.arange(30) % 3))
+    >>> coupling = curv.off_diagonal("Hess", by=None)
+    >>> 0 < coupling.frobenius_share().value < 1
+    True
     """
 
     def __init__(self, A: EngineOperator, blocks: Mapping[str, Subset]) -> None:

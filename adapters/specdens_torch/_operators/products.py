@@ -32,10 +32,12 @@ class EngineOperator(Operator):
     """
 
     def __init__(self, engine: Engine, subset: Subset, coefficients: Coefficients) -> None:
-        vectors = curvature_vectors(subset.dtypes, vector_dtype(subset.dtypes), engine.batches.device)
+        dtypes = (*subset.dtypes, *engine.half_dtypes)
+        vectors = curvature_vectors(dtypes, vector_dtype(subset.dtypes), engine.batches.device)
         ranks = engine.ranks
+        vectors.label = f"{coefficients} of {subset.describe()}"
         if subset.whole_shapes is None:
-            vectors.is_first, vectors.is_same = ranks.rank == 0, ranks.same
+            vectors.is_first, vectors.agree = ranks.rank == 0, ranks.same if ranks.size > 1 else None
         else:
             vectors = DistributedVectors(
                 vectors, ranks.add_, rows=subset.ranges, length=subset.num_whole, is_first=ranks.rank == 0
@@ -59,6 +61,15 @@ class EngineOperator(Operator):
         """From 0 on for G and its components, of a loss that is known to be convex in the outputs."""
         is_convex = isinstance(self.engine.loss, CrossEntropy | SquaredError | BinaryCrossEntropy)
         return sd.Interval(0.0 if self.coefficients.is_positive and is_convex else -math.inf, math.inf)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What results should say: that products are rounded to a half precision."""
+        return tuple(
+            f"the model computes in {str(dtype).removeprefix('torch.')}, which rounds to {torch.finfo(dtype).eps:.2g}: "
+            "products have errors of that relative size"
+            for dtype in sorted(self.engine.half_dtypes, key=str)
+        )
 
     def apply(self, x: Tensor) -> Tensor:
         """Return the product with a vector (n,) or a block (n, k)."""

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from specdens_torch._autodiff.gradient_buffer import BackwardTarget
 from specdens_torch._autodiff.model_function import Forward
-from specdens_torch._autodiff.model_state import ModelState, model_restored
 from specdens_torch._ranks import Ranks
 from specdens_torch._sharding.parts import Part, is_sharded, local_part, part_of
 from specdens_torch._sharding.uses import ShardedSubstitutes
@@ -52,12 +51,13 @@ class ShardedForward(Forward):
         self._held = held | {f"model.{name}": part.placeholder for name, part in parts.items()}
         self._parts = {id(part.placeholder): part for part in parts.values()}
 
-    def _watched_tensors(self, state: ModelState) -> list[Tensor]:
-        return [local_part(t) for t in super()._watched_tensors(state)]
+    @staticmethod
+    def _local(t: Tensor) -> Tensor:
+        return local_part(t)
 
     def __call__(self, leaves: Sequence[Tensor], raw: Any, *, dual: bool = False) -> Tensor:
         substitutes = ShardedSubstitutes(self.backward_target, self._parts)
-        with model_restored(self.model), self.backend(), substitutes:
+        with self.restored(), self.backend(), substitutes:
             output = torch.func.functional_call(self._holder, self._held, (raw,))
         if substitutes.differentiates:
             raise ValueError(

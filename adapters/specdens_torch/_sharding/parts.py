@@ -24,7 +24,8 @@ def is_sharded(p: Tensor) -> bool:
 
 def local_part(p: Tensor) -> Tensor:
     """Return what this process has of a parameter: the same tensor every time, without a graph."""
-    return p._local_tensor if is_sharded(p) else p
+    with torch.no_grad():
+        return p.to_local() if is_sharded(p) else p
 
 
 def check_sharding(model: nn.Module, selected: Mapping[str, Tensor], ranks: Ranks, shard_vectors: bool | None) -> bool:

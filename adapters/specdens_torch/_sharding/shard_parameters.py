@@ -53,17 +53,17 @@ def shard_parameters(model: M, *, group: Any = None) -> M:
     dtensor: Any = importlib.import_module("torch.distributed.tensor")  # which takes its time
     places: dict[int, list[tuple[nn.Module, str]]] = {}  # a parameter may be that of several modules
     for module in model.modules():
-        for name, p in module._parameters.items():
-            if p is not None and not is_sharded(p):
+        for name, p in module.named_parameters(recurse=False, remove_duplicate=False):
+            if not is_sharded(p):
                 places.setdefault(id(p), []).append((module, name))
     kind = next(model.parameters()).device.type
     mesh = dtensor.DeviceMesh.from_group(
         dist.group.WORLD if group is None else group, "cpu" if kind == "meta" else kind
     )
     for (module, name), *others in places.values():
-        p = module._parameters[name]
+        p = module.get_parameter(name)
         placement = dtensor.Shard(0) if p.dim() else dtensor.Replicate()
         divided = nn.Parameter(dtensor.distribute_tensor(p.detach(), mesh, [placement]), p.requires_grad)
         for place, label in [(module, name), *others]:
-            place._parameters[label] = divided
+            setattr(place, label, divided)
     return model

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from specdens_torch._autodiff.gradient_buffer import BackwardTarget, is_autocast
 from specdens_torch._autodiff.layers.convolution import FUNCTIONS, convolution_arguments, convolution_options
 from specdens_torch._autodiff.substitutes import Substitutes, saved_tensor_hooks_active
+from specdens_torch._data.pytree import mapped, tensors_in
 from specdens_torch._sharding.formulas import Convolution, Embedding, Formula, Linear, Recomputed, Tensors, Whole
 from specdens_torch._sharding.parts import Part
 
@@ -37,6 +37,7 @@ _FACTS = frozenset(
         torch.is_floating_point, torch.is_complex, torch.numel, Tensor.element_size, Tensor.get_device,
     }
 )  # fmt: skip
+_PLACE = torch.empty(0)  # stands for the tensors among arguments that are kept without them
 _FACT_NAMES = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "is_meta", "layout", "is_leaf")
 
 
@@ -161,8 +162,8 @@ class ShardedSubstitutes(Substitutes):
         kwargs = kwargs or {}
         if func in _FACTS or (getattr(func, "__name__", "") == "__get__" and _attribute(func) in _FACT_NAMES):
             return func(*args, **kwargs)
-        flat, spec = tree_flatten((args, kwargs))
-        if not any(id(x) in self._parts for x in flat):
+        given = (args, kwargs)
+        if not any(id(x) in self._parts for x in tensors_in(given)):
             return super().__torch_function__(func, types, args, kwargs)
         if torch.is_grad_enabled() and saved_tensor_hooks_active():
             raise ValueError(
@@ -172,8 +173,7 @@ class ShardedSubstitutes(Substitutes):
         layer = self._layer(func, args, kwargs)
         if layer is not None:
             return self._use(*layer)
-        whole = [self._gathered(x) if id(x) in self._parts else x for x in flat]
-        args, kwargs = tree_unflatten(whole, spec)
+        args, kwargs = mapped(lambda x: self._gathered(x) if id(x) in self._parts else x, given)
         return super().__torch_function__(func, types, args, kwargs)
 
     def _gathered(self, placeholder: Tensor) -> Tensor:
@@ -215,22 +215,18 @@ class ShardedSubstitutes(Substitutes):
 
 def _recomputed(func: Any, args: Any, kwargs: Any) -> tuple[Formula, list[Tensor]] | None:
     """Return a function of the tensors among its arguments."""
-    flat, spec = tree_flatten((args, kwargs))
-    places = [k for k, x in enumerate(flat) if isinstance(x, Tensor)]
-    tensors = [flat[k] for k in places]
+    tensors = list(tensors_in((args, kwargs)))
     if "out" in kwargs or any(not t.is_floating_point() or is_autocast(t) for t in tensors):
         return None
 
+    places = mapped(lambda _: _PLACE, (args, kwargs))  # nothing but the graph keeps the tensors
+
     def run(*inputs: Tensor) -> Tensor:
-        filled = list(flat)
-        for k, tensor in zip(places, inputs, strict=True):
-            filled[k] = tensor
-        again, names = tree_unflatten(filled, spec)
+        remaining = iter(inputs)
+        again, names = mapped(lambda _: next(remaining), places)
         return func(*again, **names)
 
-    for k in places:  # so that nothing but the graph keeps them
-        flat[k] = None
-    return Recomputed(run, len(places)), tensors
+    return Recomputed(run, len(tensors)), tensors
 
 
 def _attribute(getter: Any) -> str:

@@ -18,7 +18,25 @@ from specdens_torch._weights.spectrum import WeightSpectrum, weight_spectrum
 
 _log = logging.getLogger("specdens")
 
-_HEAD = ("layer", "kind", "matrix", "by", "mean λ", "largest λ", "stable rank", "tail exponent", "MP edge", "beyond it")
+_HEAD = (
+    "layer",
+    "kind",
+    "matrix",
+    "by",
+    "mean λ",
+    "largest λ",
+    "stable rank",
+    "tail exponent",
+    "MP edge",
+    "threshold",
+    "beyond it",
+)
+_THRESHOLD = (
+    "  beyond it: eigenvalues beyond the threshold, which allows for the fluctuation of the largest eigenvalue of a "
+    "random matrix around the MP edge"
+)
+_NO_TAIL = "  tail exponent —: too few eigenvalues beyond a random matrix, or no straight range of half a decade"
+_NO_LAW = "  MP edge —: too few eigenvalues, or too many zeros, to compare with a random matrix"
 
 
 class WeightDensities(dict[str, WeightSpectrum]):
@@ -30,6 +48,14 @@ class WeightDensities(dict[str, WeightSpectrum]):
     ----------
     left_out : dict of str to str
         Weights without a spectrum here, and why.
+
+    Examples
+    --------
+    >>> import torch, specdens_torch as sdt
+    >>> model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+    >>> weights = sdt.weight_densities(model)
+    >>> list(weights), weights.left_out
+    (['0', '2'], {})
     """
 
     left_out: dict[str, str]
@@ -82,7 +108,10 @@ class WeightDensities(dict[str, WeightSpectrum]):
 
     def _remarks(self) -> list[str]:
         tied = [f"  {name}: tied to {s.name}" for s in self.values() for name in s.aliases]
-        return [*tied, *(f"  {name}: left out, {reason}" for name, reason in self.left_out.items())]
+        notes = [_THRESHOLD] if any(s.threshold is not None for s in self.values()) else []
+        notes += [_NO_TAIL] if any(s.power_law is None for s in self.values()) else []
+        notes += [_NO_LAW] if any(s.edge is None for s in self.values()) else []
+        return [*notes, *tied, *(f"  {name}: left out, {reason}" for name, reason in self.left_out.items())]
 
 
 def _row(spectrum: WeightSpectrum) -> tuple[str, ...]:
@@ -102,6 +131,7 @@ def _row(spectrum: WeightSpectrum) -> tuple[str, ...]:
         f"{spectrum.stable_rank:.3g}",
         "—" if law is None else f"{law.exponent:.2f} ± {law.stderr:.2f}",
         "—" if spectrum.edge is None else f"{spectrum.edge:.3g}",
+        "—" if spectrum.threshold is None else f"{spectrum.threshold:.3g}",
         outliers,
     )
 

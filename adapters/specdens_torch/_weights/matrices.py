@@ -15,6 +15,11 @@ from torch.nn.utils import parametrize
 
 from specdens_torch._sharding.parts import is_sharded
 
+_CONVOLUTIONS = (
+    *(nn.Conv1d, nn.Conv2d, nn.Conv3d),
+    *(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
+)
+
 
 @dataclass(frozen=True)
 class WeightMatrix:
@@ -71,7 +76,7 @@ def _all_weights(model: Any) -> Iterator[WeightMatrix]:
             path = path.replace("_orig_mod.", "").removeprefix("_orig_mod")  # torch.compile wraps the model
             for name, tensor in _tensors(module):
                 if _dimensions(tensor) > 1:
-                    yield WeightMatrix(_label(path, name), type(module).__name__, tensor, _groups(module, name))
+                    yield WeightMatrix(_label(path, name), _kind(module), tensor, _groups(module, name))
     elif isinstance(model, Mapping):
         for name, value in model.items():
             tensor = value if isinstance(value, Tensor) else _as_tensor(str(name), value)
@@ -130,7 +135,7 @@ def _label(path: str, name: str) -> str:
 
 
 def _groups(module: nn.Module, name: str) -> int:
-    return module.groups if name == "weight" and isinstance(module, nn.modules.conv._ConvNd) else 1
+    return module.groups if name == "weight" and isinstance(module, _CONVOLUTIONS) else 1
 
 
 def _chosen(weights: list[WeightMatrix], layers: str | Iterable[str] | None) -> list[WeightMatrix]:
@@ -165,3 +170,9 @@ def _unsuitable(weight: WeightMatrix) -> str | None:
     if not bool(torch.isfinite(values).all()):
         raise ValueError(f"`model` must have finite weights; {weight.name!r} holds nan or inf")
     return None
+
+
+def _kind(module: nn.Module) -> str:
+    """Return the class of a layer, by its usual name where torch has a variant of its own."""
+    name = type(module).__name__
+    return "Linear" if name == "NonDynamicallyQuantizableLinear" else name

@@ -52,6 +52,14 @@ class WeightSpectrum:
         by the law of Tracy and Widom.
     aliases : tuple of str
         Other names of the same tensor.
+
+    Examples
+    --------
+    >>> import torch, specdens_torch as sdt
+    >>> _ = torch.manual_seed(0)
+    >>> spectrum = sdt.weight_densities(torch.nn.Sequential(torch.nn.Linear(64, 128)))["0"]
+    >>> spectrum.shape, bool(spectrum.largest < spectrum.threshold)  # an untrained layer has no outliers
+    ((128, 64), True)
     """
 
     name: str

@@ -61,9 +61,11 @@ class _Backward(torch.autograd.Function):  # type: ignore[misc]
         product = None if vw is None else F.linear(x, vw, vb)
         if vw is None and vb is not None:
             product = vb.expand(g.shape)
-        if vx is not None:
+        if vx is not None and product is not None and vw is not None:
+            _rows(product).addmm_(_rows(vx), weight.mT)  # in place: one row of outputs may be as long as a vocabulary
+        elif vx is not None:
             moved = F.linear(vx, weight)
-            product = moved if product is None else product.add_(moved) if vw is not None else product + moved
+            product = moved if product is None else product + moved
         to_x = to_weight = None
         if not ctx.backward_target.only_jvp:
             to_x = g @ vw if vw is not None and ctx.needs_input_grad[1] else None
