@@ -37,7 +37,7 @@ def kernel_coefficients(kernel: str, num_moments: int) -> Floats:
     return np.asarray(((num_moments - m + 1) * np.cos(q * m) + np.sin(q * m) / np.tan(q)) / (num_moments + 1))
 
 
-def num_moments_of_width(kernel: str, width: float, interval: Interval, available: int) -> int:
+def num_moments_of_width(kernel: str, width: float, interval: Interval, available: float = np.inf) -> int:
     """Return the number of moments with which a kernel has the given width at the center of the interval.
 
     Parameters
@@ -49,13 +49,13 @@ def num_moments_of_width(kernel: str, width: float, interval: Interval, availabl
     interval
         The interval [c − d, c + d].
     available
-        How many moments there are.
+        How many moments there are; by default any number.
     """
     scale = (np.pi if kernel == "jackson" else _LORENTZ) * interval.width / 2
     wanted = max(2, round(scale / width))
     if wanted > available:
         raise ValueError(
-            f"`width` must be at least {scale / available:.3g}, which {available} moments resolve; got {width:g}. "
+            f"`width` must be at least {scale / available:.3g}, which {available:g} moments resolve; got {width:g}. "
             "More steps resolve more."
         )
     return wanted

@@ -37,6 +37,14 @@ class CrossDensity:
         The kernel and its moments, in words.
     measure : CrossMeasure
         The measure that it was drawn from.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> A = np.diag(np.full(99, 1.0), 1) + np.diag(np.full(99, 1.0), -1)  # a chain of 100 sites
+    >>> density = sd.cross_measure(A, np.eye(100)[:, 50], np.eye(100)[:, 51]).density()
+    >>> bool(np.min(density.values) < 0 < np.max(density.values))  # signed
+    True
     """
 
     grid: Floats

@@ -21,6 +21,7 @@ from specdens._density.smoothing import local_mean, standard_error
 from specdens._distributions.cdf import Floats
 from specdens._distributions.interval import Interval
 from specdens._measure.lanczos import SpectralMeasure
+from specdens._measure.quadrature import values_of
 from specdens._measure.resolvent import Resolvent
 from specdens._validate import as_positive
 
@@ -50,6 +51,14 @@ class CrossMeasure:
         The norm of b, or the dimension.
     form : str
         What the measure is, in symbols.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> A = np.array([[0.0, 1.0], [1.0, 0.0]])  # eigenvalues −1 and 1
+    >>> measure = sd.cross_measure(A, np.array([1.0, 0.0]), np.array([0.0, 1.0]))
+    >>> measure.nodes[0].round(12).tolist(), measure.weights[0].round(12).tolist()
+    ([-1.0, 1.0], [-0.5, 0.5])
     """
 
     run: SpectralMeasure
@@ -150,8 +159,7 @@ class CrossMeasure:
         """Return the means over the probes of the integrals of f, of |f|² with B² for B, and of their terms' sizes."""
         values, squares, sizes = [], [], []
         for rule in rules:
-            with np.errstate(all="ignore"):
-                y = np.broadcast_to(np.asarray(f(rule.nodes)), rule.nodes.shape)
+            y = np.broadcast_to(values_of(f, rule.nodes), rule.nodes.shape)
             if not np.all(np.isfinite(y)):
                 raise ValueError(f"`f` must be finite on the spectrum; got f({rule.nodes[~np.isfinite(y)][0]:.6g})")
             values.append(rule.weights @ y)

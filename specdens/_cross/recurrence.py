@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from specdens._lanczos.recurrence import Recurrence
 from specdens._operators.base import Operator
 from specdens._vectors.base import Array
@@ -30,7 +28,8 @@ class CrossRecurrence(Recurrence):
     def step(self, A: Operator, *, check: bool, watch: bool = False) -> None:
         """Record ⟨a|v_j⟩ and do one step of every probe."""
         for left, rows in zip(self.lefts, self.overlaps, strict=True):
-            found = np.atleast_1d(A.vectors.to_host(A.vectors.dot(left, self.v))) / self.norms[0]
-            for j in np.flatnonzero(self.active):
-                rows[j].append(complex(found[j]))
+            (found,) = A.vectors.numbers(A.vectors.dot(left, self.v))
+            for probe, row, overlap in zip(self.probes, rows, found, strict=True):
+                if probe.is_active:
+                    row.append(complex(overlap / probe.length))
         super().step(A, check=check, watch=watch)

@@ -9,13 +9,21 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from specdens._distributions.cdf import Floats
+from specdens._measure.error_arithmetic import NumberWithError
 
 Numbers = NDArray[Any]
 """Real or complex numbers in double precision."""
 
 
-class CrossEstimate(NamedTuple):
-    """A real or complex value and its standard error.
+class _Pair(NamedTuple):
+    """The fields of an estimate."""
+
+    value: Any
+    stderr: float
+
+
+class CrossEstimate(NumberWithError["CrossEstimate"], _Pair):  # type: ignore[misc]  # as for `Estimate`
+    """A real or complex value and its standard error, as an `Estimate`.
 
     Attributes
     ----------
@@ -23,10 +31,20 @@ class CrossEstimate(NamedTuple):
         The estimate.
     stderr : float
         The standard error of its magnitude.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> A = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> estimate = sd.cross_measure(A, np.array([1.0, 0.0]), np.array([0.0, 1.0])).weight(0, 2)
+    >>> round(estimate.value, 12)
+    0.5
     """
 
-    value: Any
-    stderr: float
+    __slots__ = ()
+
+    def _made(self, value: Any, stderr: float) -> CrossEstimate:
+        return CrossEstimate(value, stderr)
 
 
 class CrossRule(NamedTuple):

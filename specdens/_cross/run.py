@@ -22,7 +22,7 @@ from specdens._operators.convert import as_operator
 from specdens._running.block_runner import BlockRunner
 from specdens._running.monitor import Monitor
 from specdens._running.start_vectors import as_block_size, as_probes, start_block
-from specdens._validate import as_count
+from specdens._validate import as_seed
 from specdens._vectors.base import Array
 
 DEFAULT_STEPS = 256
@@ -149,7 +149,7 @@ def weighted_measure(
     if not isinstance(probes, str):
         raise TypeError("`probes` must be gaussian or rademacher; for given vectors see cross_measure")
     kind, num_probes = as_probes(A, probes, num_probes)
-    seed = as_count("seed", seed, minimum=0)
+    seed = as_seed(seed)
     steps = steps_within(A, num_steps, default=DEFAULT_STEPS)
     return _run(
         A, partial(_begin_weighted, A, B, probes, seed), steps, num_probes, kind=kind, seed=seed,

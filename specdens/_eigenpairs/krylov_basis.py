@@ -12,9 +12,9 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from specdens._eigenpairs.result import Floats, check_finite
-from specdens._lanczos.recurrence import check_range
-from specdens._operators.base import Operator, product_of_copy
-from specdens._operators.consistency import check_symmetry, tolerance
+from specdens._operators.base import Operator
+from specdens._operators.consistency import check_range, check_symmetry, tolerance
+from specdens._operators.products import product_of_copy
 from specdens._vectors.base import Array
 from specdens._vectors.jax import JaxVectors
 from specdens._vectors.probes import FIRST_EIGEN_PROBE, probe_block

@@ -46,6 +46,13 @@ class EigenPairs:
         What the run has to say of how it was made.
     scales : ndarray or None
         What the residuals are relative to, |θ| if None.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> pairs = sd.top_eigenpairs(np.diag([1.0, 2.0, -7.0, 4.0]), rank=2)
+    >>> pairs.values.round(9).tolist(), pairs.vectors.shape, bool(pairs.converged.all())
+    ([-7.0, 4.0], (4, 2), True)
     """
 
     values: Floats

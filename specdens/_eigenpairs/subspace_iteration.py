@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from specdens._eigenpairs.result import EigenPairs, check_finite, denominators, warn_unconverged
-from specdens._lanczos.recurrence import check_range
-from specdens._operators.base import Operator, product_of_copy
-from specdens._operators.consistency import check_symmetry, tolerance
+from specdens._operators.base import Operator
+from specdens._operators.consistency import check_range, check_symmetry, tolerance
 from specdens._operators.convert import as_operator
+from specdens._operators.products import product_of_copy
 from specdens._running.monitor import Monitor, Snapshot, Stage
 from specdens._running.three_term_state import checked_vectors
-from specdens._validate import as_count, as_positive
+from specdens._validate import as_count, as_positive, as_seed
 from specdens._vectors.base import Array
 from specdens._vectors.probes import FIRST_EIGEN_PROBE, probe_block
 
@@ -73,7 +73,7 @@ def subspace_iteration(
     [-10.0, 3.0]
     """
     A = as_operator(A)
-    seed = as_count("seed", seed, minimum=0)
+    seed = as_seed(seed)
     rank = as_count("rank", rank, maximum=A.bulk_dimension)
     _check_whole(A)
     num_iters = as_count("num_iters", num_iters)

@@ -19,7 +19,7 @@ from specdens._eigenpairs.result import EigenPairs, Floats, denominators, prefer
 from specdens._operators.base import Operator
 from specdens._operators.convert import as_operator
 from specdens._running.monitor import Monitor, Snapshot, Stage
-from specdens._validate import as_choice, as_count, as_positive
+from specdens._validate import as_choice, as_count, as_positive, as_seed
 
 _WHICH = ("magnitude", "largest", "smallest", "both")
 
@@ -104,7 +104,7 @@ def top_eigenpairs(
     """
     start = time.perf_counter()
     A = as_operator(A)
-    seed = as_count("seed", seed, minimum=0)
+    seed = as_seed(seed)
     n = A.bulk_dimension
     rank = as_count("rank", rank, maximum=n)
     as_choice("which", which, _WHICH)

@@ -22,7 +22,7 @@ from specdens._running.block_runner import BlockRunner
 from specdens._running.executor import ExecutorLike, as_executor
 from specdens._running.monitor import Monitor, Stage
 from specdens._running.start_vectors import as_block_size, as_probes, describe_probes, start_block
-from specdens._validate import as_count
+from specdens._validate import as_count, as_seed
 
 # Automatic bounds: the products of the Lanczos run, twice as many at every new attempt, and the room on either side.
 _BOUNDS_STEPS = (32, 64, 128)
@@ -88,11 +88,11 @@ def kpm(
     """
     started = time.perf_counter()
     A = with_vectors_of(as_operator(A), probes)
-    seed = as_count("seed", seed, minimum=0)
+    seed = as_seed(seed)
     num_moments = as_count("num_moments", num_moments, minimum=2)
     given = None if bounds is None else _with_room(as_interval("bounds", bounds), A.vectors.eps)
     kind, num_probes = as_probes(A, probes, num_probes)
-    executor = as_executor(executor)
+    executor = as_executor(executor, A)
     block_size = as_block_size(A, block_size, executor)
     settings = {
         "num_moments": num_moments,

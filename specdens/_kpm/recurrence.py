@@ -48,9 +48,9 @@ class ChebyshevRecurrence(ThreeTermState):
         return cls(indices=indices, interval=interval, squared_norms=squared_norms, mus=mus, v=v)
 
     @property
-    def active(self) -> NDArray[np.bool_]:
-        """Every probe goes on: an invariant subspace does not end this recurrence."""
-        return np.ones(len(self.indices), dtype=bool)
+    def is_active(self) -> bool:
+        """Whether a probe goes on: all do, as an invariant subspace does not end this recurrence."""
+        return True
 
     def step(self, A: Operator, *, check: bool, watch: bool = False) -> None:
         """Do one step of every probe: one product, one wait for the device, two moments.

@@ -19,7 +19,7 @@ from specdens._running.executor import ExecutorLike, as_executor
 from specdens._running.monitor import Monitor
 from specdens._running.running_checks import FEWEST_STEPS
 from specdens._running.start_vectors import as_block_size, as_probes, describe_probes, probe_kind, start_block
-from specdens._validate import as_count
+from specdens._validate import as_count, as_seed
 
 DEFAULT_STEPS = 128
 
@@ -96,10 +96,10 @@ def fast_lanczos(
     """
     started = time.perf_counter()
     A = with_vectors_of(as_operator(A), probes)
-    seed = as_count("seed", seed, minimum=0)
+    seed = as_seed(seed)
     num_steps = steps_within(A, num_steps)
     kind, num_probes = as_probes(A, probes, num_probes)
-    executor = as_executor(executor)
+    executor = as_executor(executor, A)
     block_size = as_block_size(A, block_size, executor)
     with lanczos_runner(
         A, monitor or Monitor(), num_steps=num_steps, num_probes=num_probes,

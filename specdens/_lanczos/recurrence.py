@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import cmath
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -11,17 +12,16 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from specdens._lanczos.coefficients import ProbeCoefficients
 from specdens._lanczos.leakage import Leakage
 from specdens._operators.base import Operator
-from specdens._operators.consistency import check_determinism, check_real, check_symmetry, tolerance
+from specdens._operators.consistency import check_determinism, check_range, check_real, check_symmetry, tolerance
 from specdens._running.running_checks import check_input_kept, check_recurrence, check_repeated
 from specdens._running.three_term_state import ThreeTermState
 from specdens._vectors.base import Array, Terms
 
 # Rounding floor, relative to the largest deflated eigenvalue: products carry its rounding even if nothing else is left.
 _KNOWN_SHARE = 0.03
-_SMALLEST = 1e-140  # of entries, so that squares stay in the range of float64
-_EPS64 = float(np.finfo(np.float64).eps)
 
 
 @dataclass(kw_only=True)
@@ -33,15 +33,8 @@ class Recurrence(ThreeTermState):
 
     indices: tuple[int, ...]
     """The numbers of the probes."""
-    norms: NDArray[np.float64] = field(default_factory=lambda: np.empty((2, 0)))
-    """The lengths of the columns of v and of v_prev, as measured: about 1, so that no pass is spent on scaling."""
-    alphas: list[list[float]] = field(default_factory=list)
-    betas: list[list[float]] = field(default_factory=list)
-    """Per probe β₁, …, β_m; the last one couples to the next vector."""
-    scale: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    """The largest ‖A v‖ so far, per probe, or what is known of it beforehand."""
-    active: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
-    """Whether the probe goes on: false once T is exact."""
+    probes: list[ProbeCoefficients] = field(default_factory=list)
+    """The coefficients of every probe, and the lengths of its vectors."""
     leakage: Leakage | None = None
     """Estimated rounding in the known subspace; None where there is no such subspace, and before the first step."""
     log2_range: ClassVar[float] = 1.0
@@ -52,21 +45,44 @@ class Recurrence(ThreeTermState):
         """Project a block of start vectors onto the operator's subspace and normalise it, in place."""
         k = block.shape[1]
         v = block[:, 0] if k == 1 else block
-        before = np.atleast_1d(A.vectors.to_host(A.vectors.norm(v)))
-        v = A.project(v)
-        norms = np.atleast_1d(A.vectors.to_host(A.vectors.norm(v)))
+        before = norms = np.atleast_1d(A.vectors.to_host(A.vectors.norm(v)))
+        if _projects(A):
+            v = A.project(v)
+            norms = np.atleast_1d(A.vectors.to_host(A.vectors.norm(v)))
         if not np.all(np.isfinite(norms) & (norms > 100 * A.vectors.eps * before)):
             raise ValueError(f"`probes` must be finite and not within the deflated subspace; got norms {norms}")
-        v = A.vectors.scale(_coefficients(A, 1.0 / norms), v)
-        return cls(
-            indices=indices,
-            v=v,
-            alphas=[[] for _ in range(k)],
-            betas=[[] for _ in range(k)],
-            norms=np.ones((2, k)),
-            scale=np.full(k, _known_size(A)),
-            active=np.ones(k, dtype=bool),
-        )
+        v = A.vectors.scale(_coefficients(A, (1.0 / norms).tolist()), v)
+        return cls(indices=indices, v=v, probes=[ProbeCoefficients(scale=_known_size(A)) for _ in range(k)])
+
+    @property
+    def alphas(self) -> list[list[float]]:
+        """α₁, …, α_m of every probe."""
+        return [probe.alphas for probe in self.probes]
+
+    @property
+    def betas(self) -> list[list[float]]:
+        """β₁, …, β_m of every probe."""
+        return [probe.betas for probe in self.probes]
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """Which probes go on."""
+        return np.array([probe.is_active for probe in self.probes])
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a probe goes on."""
+        return any(probe.is_active for probe in self.probes)
+
+    @property
+    def scale(self) -> NDArray[np.float64]:
+        """The largest ‖A v‖ of every probe so far, or what is known of it beforehand."""
+        return np.array([probe.scale for probe in self.probes])
+
+    @property
+    def norms(self) -> NDArray[np.float64]:
+        """The lengths of the columns of v and of v_prev, as measured."""
+        return np.array([[x.length for x in self.probes], [x.length_prev for x in self.probes]])
 
     def step(self, A: Operator, *, check: bool, watch: bool = False) -> None:
         """Do one step of every probe: one product, one wait for the device.
@@ -83,10 +99,10 @@ class Recurrence(ThreeTermState):
 
         β_m is not known before its pass, so the vectors are only about unit, and their lengths n_v and n_prev are
         kept: w = A v − β (n_v/n_prev) v_prev, α = ⟨v, w⟩/n_v², and the next vector is g (w − α v). Any g > 0 is right,
-        as the length is measured: β = ‖g (w − α v)‖/(g n_v). `_settle` rescales vectors that are far from unit.
+        as the length is measured: β = ‖g (w − α v)‖/(g n_v). Vectors that are far from unit are rescaled.
         """
-        v, v_prev, beta = self.v, self.v_prev, self._last_betas()
-        c = None if v_prev is None else _coefficients(A, -beta * self.active * self.norms[0] / self.norms[1])
+        v, v_prev = self.v, self.v_prev
+        c = None if v_prev is None else _coefficients(A, [probe.weight_of_previous() for probe in self.probes])
         if check and self.num_steps < 2:
             w = self._checked_product(A, v, v_prev)  # lines 4 and 6
             w, vw, _ = A.vectors.three_term(w, v, v_prev, Terms(c=c), squares=False)  # lines 6 and 7
@@ -95,11 +111,15 @@ class Recurrence(ThreeTermState):
         self.num_products += len(self.indices)
         if watch and v_prev is not None and w is not v_prev:
             self._watch(A, v_prev, v, w)
-        g = self._likely_scale(A, beta)
-        w, scalars = self._next_vector(A, v, w, vw, g)  # lines 8 to 10
-        w, scalars = self._within_subspace(A, w, A.vectors.to_host(scalars), g)
-        lengths = self._record(A, scalars, g, check=check)
-        self.advance(A, self._settle(A, w, lengths))  # lines 11 and 12
+        g = [probe.likely_scale(A.vectors.range) for probe in self.probes]
+        w, *scalars = self._next_vector(A, v, w, vw, g)  # lines 8 to 10
+        minus_alphas, squared_lengths = A.vectors.numbers(*scalars)
+        alphas = [-alpha for alpha in minus_alphas]
+        w, squared_lengths = self._within_subspace(A, w, alphas, squared_lengths, g)
+        factors = self._record(A, alphas, squared_lengths, g, check=check)
+        if any(factor != 1.0 for factor in factors):  # a vector that is far from unit, or of a probe that has ended
+            w = A.vectors.scale(_coefficients(A, factors), w)
+        self.advance(A, w)  # lines 11 and 12
 
     def _watch(self, A: Operator, v_prev: Array, v: Array, w: Array) -> None:
         """Check that v is what it was, and that w = A v − β v_prev is orthogonal to v_prev, as for a Hermitian A."""
@@ -118,51 +138,32 @@ class Recurrence(ThreeTermState):
         check_repeated("α₁", self.alphas[0][0], again.alphas[0][0], allowed)
         check_repeated("β₁", self.betas[0][0], again.betas[0][0], allowed)
 
-    def _last_betas(self) -> NDArray[np.float64]:
-        return np.array([row[-1] if row else 0.0 for row in self.betas])
-
-    def _likely_scale(self, A: Operator, beta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a g that makes the next vectors about unit if β changes little, rounded to the vectors' dtype."""
-        g = 1.0 / np.where(beta > 0, beta * self.norms[0], 1.0)
-        smallest, largest, narrow = A.vectors.range
-        return np.minimum(np.maximum(g, smallest), largest).astype(narrow).astype(np.float64)
-
-    def _next_vector(self, A: Operator, v: Array, w: Array, vw: Array, g: NDArray[np.float64]) -> tuple[Array, Array]:
-        """Turn w into g (w − α v); return it, and α and its squared length as one array on the device."""
-        with A.vectors.float64_enabled():
-            alpha = vw * _coefficients(A, 1.0 / np.square(self.norms[0]))
-            terms = Terms(a=_coefficients(A, g), b=-alpha)
-            w, _, length = A.vectors.three_term(w, v, None, terms, dots=False)
-            return w, A.vectors.xp.stack([alpha, length])
+    def _next_vector(self, A: Operator, v: Array, w: Array, vw: Array, g: list[float]) -> tuple[Array, Array, Array]:
+        """Turn w into g (w − α v); return it, and −α and its squared length on the device."""
+        minus_alpha = A.vectors.times(vw, _each([-1.0 / (probe.length * probe.length) for probe in self.probes]))
+        w, _, squared_length = A.vectors.three_term(w, v, None, Terms(_coefficients(A, g), minus_alpha), dots=False)
+        return w, minus_alpha, squared_length
 
     def _within_subspace(
-        self, A: Operator, w: Array, scalars: NDArray[Any], g: NDArray[np.float64]
-    ) -> tuple[Array, NDArray[Any]]:
+        self, A: Operator, w: Array, alphas: list[complex], squared_lengths: list[complex], g: list[float]
+    ) -> tuple[Array, list[complex]]:
         """Project the new vectors where rounding may have grown in the known subspace.
 
-        Returns them, and α and the squared lengths. After a small β the part that is removed may be large, so the
-        lengths are measured again.
+        Returns them, and their squared lengths. After a small β the part that is removed may be large, so the lengths
+        are measured again.
         """
-        if A.bulk_dimension == A.vectors.whole_length(A.shape[0]):
-            return w, scalars
+        if not _projects(A):
+            return w, squared_lengths
         eps = A.vectors.eps
         leakage = Leakage.at_start(len(self.indices), eps=eps) if self.leakage is None else self.leakage
-        alpha, squared_length = (np.atleast_1d(row) for row in scalars)
-        beta = np.where(self.active, np.sqrt(np.maximum(squared_length.real, 0.0)) / (g * self.norms[0]), 0.0)
-        self.leakage = leakage.after_step(alpha.real, beta, self._last_betas(), eps=eps)
+        columns = zip(self.probes, squared_lengths, g, strict=True)
+        betas = [probe.next_beta(squared_length, scale) for probe, squared_length, scale in columns]
+        last_betas = np.array([probe.last_beta for probe in self.probes])
+        self.leakage = leakage.after_step(np.real(alphas), np.array(betas), last_betas, eps=eps)
         if not self.leakage.projects:
-            return w, scalars
+            return w, squared_lengths
         w = A.project(w)
-        lengths = A.vectors.to_host(A.vectors.dot(w, w))
-        return w, np.stack([scalars[0], lengths])
-
-    def _settle(self, A: Operator, w: Array, lengths: NDArray[np.float64]) -> Array:
-        """Zero the vectors of probes that have ended, make those unit that are far from it, and keep the lengths."""
-        far = np.abs(np.log2(np.where(self.active, lengths, 1.0))) > self.log2_range
-        far = self.active & (far | (self.num_steps == 1))  # before the first β nothing was known
-        factors = np.where(self.active, np.where(far, 1.0 / np.where(far, lengths, 1.0), 1.0), 0.0)
-        self.norms = np.stack([np.where(self.active & ~far, lengths, 1.0), self.norms[0]])
-        return w if np.all(factors == 1.0) else A.vectors.scale(_coefficients(A, factors), w)
+        return w, *A.vectors.numbers(A.vectors.dot(w, w))
 
     def _checked_product(self, A: Operator, v: Array, v_prev: Array | None) -> Array:
         """Return the first or the second product, checked."""
@@ -181,9 +182,7 @@ class Recurrence(ThreeTermState):
             self,
             num_shared=2,
             _spare=None,
-            alphas=[list(row) for row in self.alphas],
-            betas=[list(row) for row in self.betas],
-            active=self.active.copy(),
+            probes=[probe.copy() for probe in self.probes],
         )
 
     def largest(self) -> float | None:
@@ -213,8 +212,8 @@ class Recurrence(ThreeTermState):
         }
         if self.leakage is not None:
             arrays["leakage"] = self.leakage.as_array
-        arrays["alphas"] = lambda: np.concatenate([row[:m] for row, m in zip(self.alphas, lengths, strict=True)])
-        arrays["betas"] = lambda: np.concatenate([row[:m] for row, m in zip(self.betas, lengths, strict=True)])
+        for name, rows in (("alphas", self.alphas), ("betas", self.betas)):
+            arrays[name] = partial(_first_of_each, rows, lengths)
         return arrays | self.saved_vectors(A)
 
     @classmethod
@@ -228,42 +227,39 @@ class Recurrence(ThreeTermState):
         if len(lengths) != k or min(lengths) < 0 or any(arrays[name].shape != shape for name, shape in shapes.items()):
             raise ValueError("arrays of lengths that do not belong together")
         ends = np.cumsum(lengths)[:-1]
+        rows = [[row.tolist() for row in np.split(arrays[name], ends)] for name in ("alphas", "betas")]
+        others = [arrays["scale"].tolist(), arrays["active"].astype(bool).tolist(), *arrays["norms"].tolist()]
         return cls(
             indices=indices,
             v=None,
-            alphas=[row.tolist() for row in np.split(arrays["alphas"], ends)],
-            betas=[row.tolist() for row in np.split(arrays["betas"], ends)],
-            scale=arrays["scale"],
-            active=arrays["active"].astype(bool),
-            norms=arrays["norms"],
+            probes=[
+                ProbeCoefficients(alphas=a, betas=b, scale=scale, is_active=is_active, length=n_v, length_prev=n_prev)
+                for a, b, scale, is_active, n_v, n_prev in zip(*rows, *others, strict=True)
+            ],
             leakage=Leakage.from_array(arrays["leakage"]) if "leakage" in arrays else None,
             num_steps=num_steps,
             num_products=num_products,
         )
 
     def _record(
-        self, A: Operator, scalars: NDArray[np.generic], g: NDArray[np.float64], *, check: bool
-    ) -> NDArray[np.float64]:
-        """Append α and β of the active probes; return the lengths of the new vectors."""
-        alpha, squared_length = (np.atleast_1d(row) for row in scalars)
+        self, A: Operator, alphas: list[complex], squared_lengths: list[complex], g: list[float], *, check: bool
+    ) -> list[float]:
+        """Append α and β of the active probes; return by what to multiply the new vectors."""
         self.num_steps += 1
-        for j in np.flatnonzero(self.active & ~(np.isfinite(alpha) & np.isfinite(squared_length))):
-            raise ValueError(
-                f"A @ x returned {'nan' if np.isnan(alpha[j]) else 'inf'} at step {self.num_steps} of probe "
-                f"{self.indices[j]}: the operator, or the model behind it, is not finite."
-            )
-        length: NDArray[np.float64] = np.sqrt(np.maximum(squared_length.real, 0.0))
-        beta, beta_prev = length / (g * self.norms[0]), self._last_betas()
-        size = np.sqrt(np.abs(alpha) ** 2 + beta**2 + beta_prev**2)
-        self.scale = np.maximum(self.scale, size)
-        if check:
-            check_real(alpha, scale=self.scale, rtol=tolerance(A), step=self.num_steps, probes=self.indices)
-        for j in np.flatnonzero(self.active):
-            self.alphas[j].append(float(alpha[j].real))
-            self.betas[j].append(float(beta[j]))
-        # an invariant subspace; relative to this product, so that outliers do not hide a bulk far below them
-        self.active = self.active & (beta > breakdown(A) * np.maximum(size, _known_size(A)))
-        return length
+        factors, known_size = [0.0] * len(g), _known_size(A)
+        for j, (probe, alpha, squared_length) in enumerate(zip(self.probes, alphas, squared_lengths, strict=True)):
+            if not probe.is_active:
+                continue
+            if not (cmath.isfinite(alpha) and cmath.isfinite(squared_length)):
+                raise ValueError(
+                    f"A @ x returned {'nan' if cmath.isnan(alpha) else 'inf'} at step {self.num_steps} of probe "
+                    f"{self.indices[j]}: the operator, or the model behind it, is not finite."
+                )
+            probe.record(alpha, squared_length, g[j], eps=A.vectors.eps, known_size=known_size)
+            factors[j] = probe.settle(self.log2_range)
+        if check and A.vectors.is_complex:
+            check_real(alphas, scale=self.scale, rtol=tolerance(A), step=self.num_steps, probes=self.indices)
+        return factors
 
     def _check_symmetry(self, A: Operator, v_prev: Array, v: Array, w: Array) -> None:
         """Compare ⟨v₁, A v₂⟩ with β₁: far apart at any n unless the operator is symmetric, and no further product."""
@@ -277,30 +273,27 @@ class Recurrence(ThreeTermState):
         check_symmetry(seen, beta, A, names=("⟨v₁, Av₂⟩", "β₁"), scale=self.scale, rtol=tolerance(A))
 
 
-def breakdown(A: Operator) -> float:
-    """Return what rounding leaves of β where it should be zero, relative to the product.
-
-    A few units of the vectors, whose coefficients are exact; in float64 also what the accumulation of inner products
-    leaves (39 ε was seen on a Kneser graph, with room for more).
-    """
-    return 5 * A.vectors.eps + 100 * _EPS64
+def _projects(A: Operator) -> bool:
+    """Return whether the operator knows a part of its spectrum, whose subspace vectors are kept out of."""
+    return A.bulk_dimension != A.vectors.whole_length(A.shape[0])
 
 
 def _known_size(A: Operator) -> float:
     """Return the size below which a product may be the rounding of known eigenvalues that were projected out."""
-    return _KNOWN_SHARE * float(np.max(np.abs(A.known_atoms.positions), initial=0.0))
+    positions = A.known_atoms.positions
+    return _KNOWN_SHARE * float(np.max(np.abs(positions))) if positions.size else 0.0
 
 
-def check_range(A: Operator, w: Array) -> None:
-    """Refuse a first product whose squares leave the range of float64."""
-    largest = float(A.vectors.to_host(A.vectors.largest(w)).real)
-    if np.isfinite(largest) and largest != 0 and not _SMALLEST < largest < 1 / _SMALLEST:
-        raise ValueError(
-            f"the operator's products have entries of size {largest:.0e}, whose squares leave the range of float64. "
-            f"Scale it, for instance {1 / largest:.0e} * sd.as_operator(A)."
-        )
-
-
-def _coefficients(A: Operator, values: NDArray[np.float64]) -> Array:
+def _coefficients(A: Operator, values: Sequence[float]) -> Array:
     """Return one number per probe on the device, as an array of shape () for a single probe."""
-    return A.vectors.from_host(values if values.size > 1 else values[0], A.vectors.wide)
+    return A.vectors.from_host(_each(values), A.vectors.wide)
+
+
+def _each(values: Sequence[float]) -> Sequence[float] | float:
+    """Return one number per probe, or the number itself for a single probe."""
+    return values if len(values) > 1 else values[0]
+
+
+def _first_of_each(rows: list[list[float]], counts: list[int]) -> NDArray[np.float64]:
+    """Return the first numbers of every row, which may have grown since."""
+    return np.concatenate([row[:count] for row, count in zip(rows, counts, strict=True)])

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from specdens._lanczos.fast import steps_within, total_products
@@ -22,7 +21,7 @@ from specdens._running.block_runner import BlockRunner
 from specdens._running.executor import ExecutorLike, as_executor
 from specdens._running.monitor import Monitor
 from specdens._running.start_vectors import as_probes, describe_probes, start_block
-from specdens._validate import as_count, as_positive
+from specdens._validate import as_positive, as_seed
 from specdens._vectors.base import Array
 
 _log = logging.getLogger("specdens")
@@ -64,16 +63,15 @@ class OrthogonalRecurrence(Recurrence):
             arrays["basis"] = partial(A.vectors.to_host, self.basis[: self.num_steps, :])
         return arrays
 
-    def _next_vector(self, A: Operator, v: Array, w: Array, vw: Array, g: NDArray[np.float64]) -> tuple[Array, Array]:
+    def _next_vector(self, A: Operator, v: Array, w: Array, vw: Array, g: list[float]) -> tuple[Array, Array, Array]:
         vectors = A.vectors
         self.basis = vectors.assign(self.basis, (self.num_steps, ...), v)
         Q = self.basis[: self.num_steps + 1, :].T
-        w, scalars = super()._next_vector(A, v, w, vw, g)
+        w, minus_alpha, _ = super()._next_vector(A, v, w, vw, g)
         # SlowLanczos, line 10: w ← w − V_m V_mᵀ w. Twice: the second pass removes what cancellation left of the first.
         for _ in range(2):
             w = vectors.subtract(Q, vectors.coefficients(Q, w), w)
-        with vectors.float64_enabled():
-            return w, vectors.xp.stack([scalars[0, ...], vectors.dot(w, w)])
+        return w, minus_alpha, vectors.dot(w, w)
 
 
 def slow_lanczos(
@@ -124,10 +122,10 @@ def slow_lanczos(
     """
     started = time.perf_counter()
     A = with_vectors_of(as_operator(A), probes)
-    seed = as_count("seed", seed, minimum=0)
+    seed = as_seed(seed)
     num_steps = steps_within(A, num_steps)
     kind, num_probes = as_probes(A, probes, num_probes)
-    executor = as_executor(executor)
+    executor = as_executor(executor, A)
     _check_memory(A, num_steps, as_positive("memory_limit", memory_limit))
     settings = {"num_steps": num_steps, "num_probes": num_probes, "probes": describe_probes(A, probes), "seed": seed}
     total = total_products(num_steps, num_probes, check=check)
@@ -144,7 +142,7 @@ def slow_lanczos(
         runner.advance(num_steps, num_probes)
     for recurrence in runner.recurrences:
         if recurrence.num_steps == A.bulk_dimension:
-            recurrence.active = np.zeros(1, dtype=bool)  # the Krylov space is the whole space: T is exact
+            recurrence.probes[0].is_active = False  # the Krylov space is the whole space: T is exact
     measure = SpectralMeasure.from_recurrences(
         A, runner.recurrences, method="slow_lanczos", probes=kind, seed=seed, block_size=1,
         num_products=runner.num_products, seconds=time.perf_counter() - started, notes=stage.notes,

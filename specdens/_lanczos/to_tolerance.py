@@ -18,7 +18,8 @@ from specdens._validate import as_count
 
 DEFAULT_MAX_PRODUCTS = 2048
 
-_FIRST_STEPS = 16
+_FIRST_STEPS = 12
+_GROWTH = 1.25  # how many more steps or probes are tried at a time
 _QUANTILE = 1.6  # of the L1 norm of a Brownian bridge: 90 % are below this many means
 _STEPS_LEFT = 0.5  # of the change by the second half of the steps: what is left, if the error falls like 1/steps
 _KEPT_BYTES = 2**31  # of vectors that are kept so that all probes can be given more steps
@@ -73,7 +74,7 @@ def lanczos_to_tolerance(
     max_products
         The budget, 2048 by default: all products, those that were `spent` before and one for a check included.
     num_steps, num_probes
-        Where to begin; by default 16 steps of one probe.
+        Where to begin; by default 12 steps of one probe.
     seed
         The seed of the probes.
     monitor
@@ -142,11 +143,11 @@ def _next_split(now: _Split, errors: _Errors, tol: float | None, left: int, long
 
 
 def _grown(number: int, mine: float, other: float, tol: float | None, *, power: float) -> int:
-    """Return the next number of steps or probes: what the tolerance needs, at least a quarter and at most half more."""
+    """Return the next number of steps or probes: what the tolerance needs, at most a quarter more, and one."""
     wanted = math.inf
     if tol is not None and tol > other:
         wanted = number * (mine / math.sqrt(tol**2 - other**2)) ** power
-    return math.ceil(min(max(wanted, 1.25 * number, number + 1), 1.5 * number + 1))
+    return math.ceil(min(max(wanted, number + 1), _GROWTH * number + 1))
 
 
 def _predicted(now: _Split, then: _Split, errors: _Errors) -> float:

@@ -16,12 +16,12 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from specdens._distributions.cdf import Floats
-from specdens._lanczos.recurrence import check_range
-from specdens._measure.quadrature import apply_function
-from specdens._operators.base import Operator, product_of_copy
-from specdens._operators.consistency import check_symmetry, tolerance
+from specdens._measure.quadrature import apply_function, check_takes_arrays
+from specdens._operators.base import Operator
+from specdens._operators.consistency import check_range, check_symmetry, tolerance
 from specdens._operators.convert import as_operator
-from specdens._validate import as_count, as_positive
+from specdens._operators.products import product_of_copy
+from specdens._validate import as_count, as_positive, as_seed
 from specdens._vectors.base import Array
 from specdens._vectors.probes import gaussian_probe_block
 
@@ -44,6 +44,13 @@ class XTrace:
         The number of products with the operator.
     num_steps : int
         The largest number of steps that a product with f(A) took.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> trace = sd.xtrace(np.diag(1.0 / np.arange(1, 301) ** 2), np.expm1)
+    >>> bool(abs(trace.value - np.expm1(1.0 / np.arange(1, 301) ** 2).sum()) < 3 * trace.stderr)
+    True
     """
 
     value: float
@@ -109,7 +116,8 @@ def xtrace(
     n = A.bulk_dimension
     m = as_count("num_vectors", num_vectors, minimum=2, maximum=n)
     limits = (min(as_count("max_steps", max_steps), n), _as_tolerance(A, tol))
-    seed = as_count("seed", seed, minimum=0)
+    seed = as_seed(seed)
+    check_takes_arrays("f", f)
     run = _Products(A, f, *limits)
     block = gaussian_probe_block(A.vectors, A.shape[0], range(m), seed)
     omegas = [A.project(A.vectors.copy(block[:, j])) for j in range(m)]

@@ -14,17 +14,9 @@ import numpy as np
 
 from specdens._distributions.atoms import Atoms
 from specdens._distributions.interval import Interval
+from specdens._operators.products import ReusedMemoryError, check_product, is_writable, shares_memory
 from specdens._typing import Array
-from specdens._vectors.base import Terms, Vectors, dtype_name
-
-
-class ReusedMemoryError(ValueError):
-    """An operator returned a buffer that still holds an earlier product. From then on its products are copied."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "A @ x returned the memory of an earlier product that is still in use. Return a new array each time."
-        )
+from specdens._vectors.base import Terms, Vectors
 
 
 class Operator(ABC):
@@ -128,19 +120,58 @@ class Operator(ABC):
         return ()
 
     def project(self, x: Array) -> Array:
-        """Project x onto that subspace, in place, and return x."""
+        """Project x onto the subspace in which the spectrum is not known, of dimension `bulk_dimension`.
+
+        Parameters
+        ----------
+        x : Array
+            A vector (n,) or a block (n, k), which is overwritten.
+
+        Returns
+        -------
+        Array
+            x, or an array in its place where the library's arrays cannot be changed.
+        """
         return x
 
     def apply_within(self, x: Array) -> Array:
-        """Return the product with an x that lies in that subspace."""
+        """Return the product with an x that lies in that subspace already, so that it need not be projected.
+
+        Parameters
+        ----------
+        x : Array
+            A vector (n,) or a block (n, k) that `project` leaves as it is.
+
+        Returns
+        -------
+        Array
+            A x, of the shape of x, as new memory.
+        """
         return self @ x
 
     def cheaper_form(self) -> CheaperForm | None:
-        """Return an operator with the same spectrum that costs less, which `spectral_density` uses, or None."""
+        """Return an operator with the same spectrum that costs less, which `spectral_density` uses, or None.
+
+        Returns
+        -------
+        CheaperForm or None
+            The other operator, with the way back from its eigenpairs; None if there is none.
+        """
         return None
 
     def probe_index(self, column: int) -> int:
-        """Return the number of the random vector that probe `column` starts from, for operators on several columns."""
+        """Return the number of the random vector that probe `column` starts from.
+
+        Parameters
+        ----------
+        column : int
+            The number of the probe.
+
+        Returns
+        -------
+        int
+            `column`, unless several columns of a block shall start from one random vector.
+        """
         return column
 
     fills_given_memory = False
@@ -149,25 +180,54 @@ class Operator(ABC):
     def three_term(
         self, v: Array, v_prev: Array | None, terms: Terms, *, squares: bool = True, out: Array | None = None
     ) -> tuple[Array, Array, Array]:
-        """Return w = a (A v + b v) + c v_prev within that subspace, ⟨v, w⟩ and ⟨w, w⟩; see `Vectors.three_term`.
+        """Return w = a (A v + b v) + c v_prev within that subspace, ⟨v, w⟩ and ⟨w, w⟩.
 
-        An operator that fuses its product with this update overrides it, and may write w into `out`, also if that is
-        v_prev.
+        One step of the Lanczos or Chebyshev recurrence. Override it where the product and this update can be done in
+        one pass over memory.
+
+        Parameters
+        ----------
+        v : Array
+            A vector (n,) or a block (n, k) in that subspace, which is not changed.
+        v_prev : Array or None
+            The vector or block before it; None at the first step. It may be overwritten only if it is `out`.
+        terms : Terms
+            The coefficients a, b and c, one per column.
+        squares : bool
+            Whether ⟨w, w⟩ is asked for; if not, None may be returned in its place.
+        out : Array or None
+            Memory that w may be written into, if `fills_given_memory`; it may be that of v_prev.
+
+        Returns
+        -------
+        tuple of Array
+            w, ⟨v, w⟩ and ⟨w, w⟩; the inner products of each column, accumulated in float64.
         """
         return self.vectors.three_term(self.apply_within(v), v, v_prev, terms, squares=squares)
 
     @abstractmethod
     def apply(self, x: Array) -> Array:
-        """Return the product with x of shape (n,) or (n, k); ``A @ x`` checks it."""
+        """Return the product with x; ``A @ x`` calls it and checks what it returns.
+
+        Parameters
+        ----------
+        x : Array
+            A vector (n,) or a block (n, k), which must not be changed.
+
+        Returns
+        -------
+        Array
+            A x, of the shape, dtype and device of x. New memory each time; memory that is reused is found and copied.
+        """
 
     def __matmul__(self, x: Array) -> Array:
         n = self.shape[0]
         if getattr(x, "ndim", 0) not in (1, 2) or x.shape[0] != n:
             raise ValueError(f"`x` must have shape ({n},) or ({n}, k); got {getattr(x, 'shape', type(x))}")
         y = self.vectors.placed(self.apply(x))
-        if aac.is_torch_array(y):
-            y = y.detach()
-        self._check_product(x, y)
+        if not (self.vectors.holds(y) and y.shape == x.shape):
+            y = y.detach() if aac.is_torch_array(y) else y
+            check_product(self.vectors, x, y)
         if self._reuses_memory:
             return self.vectors.copy(y)
         for earlier in tuple(self._last_products):  # another thread may use the operator too
@@ -175,27 +235,10 @@ class Operator(ABC):
             if product is not None and shares_memory(product, y):
                 self._reuses_memory = True
                 raise ReusedMemoryError
-        if shares_memory(x, y) or not _is_writable(y):
+        if shares_memory(x, y) or not is_writable(y):
             return self.vectors.copy(y)
         self._last_products.append(weakref.ref(y))
         return y
-
-    def _check_product(self, x: Array, y: Array) -> None:
-        vectors = self.vectors
-        if not aac.is_array_api_obj(y) or aac.array_namespace(y) is not vectors.xp:
-            raise TypeError(
-                f"A @ x must return an array of {vectors.xp.__name__}, as x is; got {type(y).__module__}."
-                f"{type(y).__name__}. Name the operator's array library with `like=`."
-            )
-        if tuple(y.shape) != tuple(x.shape):
-            raise ValueError(f"A @ x must have the shape of x, {tuple(x.shape)}; got {tuple(y.shape)}")
-        if y.dtype != vectors.dtype:
-            raise TypeError(
-                f"A @ x must have the operator's dtype {vectors.name}; got {dtype_name(y.dtype)}. "
-                "Declare the dtype that the operator really computes in."
-            )
-        if aac.device(y) != vectors.device:
-            raise ValueError(f"A @ x must stay on the operator's device {vectors.device}; got {aac.device(y)}")
 
     def _combine(self, *terms: tuple[float, Any]) -> Operator:
         return type(self).combination_type(terms)
@@ -244,7 +287,8 @@ class Operator(ABC):
         return type(self).combination_type(((1.0, self),), shift=shift)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(n={self.shape[0]}, dtype={self.vectors.name}, device={self.device})"
+        size = f"n={self.dimension}" + (f", vectors of {self.shape[0]}" if self.dimension != self.shape[0] else "")
+        return f"{type(self).__name__}({size}, dtype={self.vectors.name}, device={self.device})"
 
 
 @dataclass(frozen=True)
@@ -261,41 +305,26 @@ class CheaperForm:
         The number of steps up to which full reorthogonalisation costs next to nothing.
     lift : callable
         From its eigenpairs to those of the operator that it stands for.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> from specdens.adapters import Array, Operator, vectors_like
+    >>> class Wide(Operator):
+    ...     # XᵀX of a matrix X with few rows: XXᵀ has the same eigenvalues but for zeros
+    ...     def __init__(self, X: Array) -> None:
+    ...         super().__init__(X.shape[1], vectors_like(X))
+    ...         self.X = X
+    ...     def apply(self, x: Array) -> Array:
+    ...         return self.X.T @ (self.X @ x)
+    ...     def cheaper_form(self) -> sd.CheaperForm:
+    ...         return sd.CheaperForm(sd.gram(self.X), "by rows", full_steps=len(self.X), lift=lambda pairs: pairs)
+    >>> density = sd.spectral_density(Wide(np.random.default_rng(0).standard_normal((20, 2000))))
+    >>> float(density.atoms.masses[0])  # 1,980 of 2,000
+    0.99
     """
 
     operator: Operator
     note: str
-    """What it is, in words, for the log and for the notes of a density."""
     full_steps: int
-    """The number of steps up to which full reorthogonalisation costs next to nothing."""
     lift: Callable[[Any], Any]
-    """From its eigenpairs to those of the operator that it stands for."""
-
-
-def product_of_copy(product: Callable[[Array], Array], vectors: Vectors, x: Array) -> Array:
-    """Return a product with a copy of x; operators that reuse their memory are called twice."""
-    try:
-        return product(vectors.copy(x))
-    except ReusedMemoryError:  # from now on products are copied
-        return product(vectors.copy(x))
-
-
-def shares_memory(x: Array, y: Array) -> bool:
-    """Return whether two arrays overlap in memory."""
-    if x is y:
-        return True
-    if aac.is_numpy_array(y):
-        return bool(np.may_share_memory(x, y))
-    if aac.is_torch_array(y):
-        pointer = y.untyped_storage().data_ptr()
-        return bool(pointer != 0 and pointer == x.untyped_storage().data_ptr())
-    return False
-
-
-def _is_writable(y: Array) -> bool:
-    """Return whether y may be overwritten and read in chunks of rows: row-major, not read-only, not broadcast."""
-    if aac.is_numpy_array(y):
-        return bool(y.flags.writeable and y.flags.c_contiguous)
-    if aac.is_torch_array(y):
-        return bool(y.is_contiguous() and not y.is_inference())  # torch refuses to write what inference_mode() made
-    return True

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specdens._operators.base import Operator, product_of_copy
+from specdens._operators.base import Operator
 from specdens._operators.consistency import asymmetry_message, tolerance
 from specdens._operators.convert import as_operator
+from specdens._operators.products import product_of_copy
 from specdens._typing import Array, OperatorLike
 from specdens._vectors.probes import gaussian_probe_block
 
@@ -25,6 +26,13 @@ class OperatorReport:
         Relative differences between products that agree for a linear, Hermitian, deterministic operator.
     problems : tuple of str
         The differences beyond rounding, in words.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> report = sd.inspect_operator(np.triu(np.ones((50, 50))))
+    >>> bool(report), report.asymmetry > 0.1
+    (False, True)
     """
 
     nonlinearity: float

@@ -10,8 +10,9 @@ import numpy as np
 
 from specdens._distributions.atoms import Atoms
 from specdens._distributions.interval import Interval
-from specdens._operators.base import CheaperForm, Operator, ReusedMemoryError, shares_memory
+from specdens._operators.base import CheaperForm, Operator
 from specdens._operators.convert import as_operator
+from specdens._operators.products import ReusedMemoryError, shares_memory
 from specdens._operators.wrappers import Wrapper
 from specdens._typing import Array, OperatorLike
 from specdens._vectors.base import Terms

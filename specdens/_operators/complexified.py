@@ -11,17 +11,14 @@ from specdens._distributions.interval import Interval
 from specdens._operators.base import Operator
 from specdens._typing import Array
 from specdens._vectors.base import dtype_name
-from specdens._vectors.factory import vectors_like
+from specdens._vectors.factory import complex_vectors
 
 
 class Complexified(Operator):
     """A real symmetric operator that multiplies the real and the imaginary part of a complex vector."""
 
     def __init__(self, A: Operator) -> None:
-        xp = A.vectors.xp
-        name = {"float32": "complex64", "float64": "complex128"}[A.vectors.name]
-        like = xp.empty((0,), dtype=getattr(xp, name), device=A.vectors.device)
-        super().__init__(A.shape[0], vectors_like(like))
+        super().__init__(A.shape[0], complex_vectors(A.vectors))
         self._real = A
         self.has_block_products = A.has_block_products
 

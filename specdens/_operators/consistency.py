@@ -1,14 +1,18 @@
-"""Checks that products are deterministic, leave their argument alone and are those of a Hermitian operator."""
+"""Checks that products are deterministic and in range, leave x alone, and are those of a Hermitian operator."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from specdens._operators.base import Operator, ReusedMemoryError
+from specdens._operators.base import Operator
+from specdens._operators.products import ReusedMemoryError
 from specdens._typing import Array
+
+_SMALLEST = 1e-140  # of entries, so that squares stay in the range of float64
 
 
 def tolerance(A: Operator) -> float:
@@ -42,6 +46,16 @@ def check_determinism(A: Operator, v: Array, w: Array) -> Array:
     return w
 
 
+def check_range(A: Operator, w: Array) -> None:
+    """Refuse a first product whose squares leave the range of float64."""
+    largest = float(A.vectors.to_host(A.vectors.largest(w)).real)
+    if np.isfinite(largest) and largest != 0 and not _SMALLEST < largest < 1 / _SMALLEST:
+        raise ValueError(
+            f"the operator's products have entries of size {largest:.0e}, whose squares leave the range of float64. "
+            f"Scale it, for instance {1 / largest:.0e} * sd.as_operator(A)."
+        )
+
+
 def asymmetry_message(difference: str, *, is_complex: bool) -> str:
     """Return the sentence that says that an operator is not symmetric, or not Hermitian if it is complex."""
     return f"the operator is not {'Hermitian' if is_complex else 'symmetric'}: {difference}"
@@ -55,10 +69,11 @@ def asymmetry_remedy(A: Operator) -> str:
             f"A matrix that differs from {adjoint}, as that of a directed graph, has no density of real eigenvalues. "
             f"Take (A + {adjoint}) / 2, or sd.gram(A) for its singular values."
         )
-    return (
+    remedy = (
         "Dropout or batch statistics make products random; put the model in eval mode. An operator without a model "
         "must equal its adjoint: see check_operator."
     )
+    return " ".join([remedy, *(f"Note: {note}." for note in A.notes)])
 
 
 def check_symmetry(
@@ -74,8 +89,14 @@ def check_symmetry(
     if np.any(wrong):
         worst = int(np.argmax(np.where(wrong, difference, 0.0)))
         a, b = found.flat[worst], expected.flat[worst]
-        what = f"{names[0]} = {a:.3g} but {names[1]} = {b:.3g}"
+        what = "{} = {} but {} = {}".format(*itertools.chain(*zip(names, _told_apart(a, b), strict=True)))
         raise ValueError(f"{asymmetry_message(what, is_complex=np.iscomplexobj(found))}. {asymmetry_remedy(A)}")
+
+
+def _told_apart(a: complex, b: complex) -> tuple[str, str]:
+    """Return two numbers with as many digits as tell them apart, three at least."""
+    pairs = ((f"{a:.{digits}g}", f"{b:.{digits}g}") for digits in range(3, 18))
+    return next((pair for pair in pairs if pair[0] != pair[1]), (str(a), str(b)))
 
 
 def check_real(values: ArrayLike, *, scale: ArrayLike, rtol: float, step: int, probes: Sequence[int]) -> None:

@@ -16,6 +16,7 @@ from specdens._operators.base import Operator
 from specdens._operators.csr import SparseMatrix
 from specdens._operators.dense import DenseMatrix
 from specdens._operators.function import Products
+from specdens._operators.given_arrays import check_finite, plain_array
 from specdens._operators.graph import is_graph
 from specdens._operators.sparse_format import check_indices
 from specdens._typing import Array, LinearOperator, OperatorLike
@@ -35,9 +36,9 @@ def as_operator(A: OperatorLike, *, shape: Any = None, dtype: Any = None, like: 
     Parameters
     ----------
     A : OperatorLike
-        A NumPy array, a SciPy sparse array or matrix of any format, a SciPy ``LinearOperator``, a torch tensor
-        (dense or sparse), a JAX array, a function ``x -> A @ x`` of vectors (n,) together with `shape` and `dtype`,
-        or any object that satisfies `LinearOperator`.
+        A NumPy array, nested lists or a table with ``to_numpy`` (pandas, polars), a SciPy sparse array or matrix of any
+        format, a SciPy ``LinearOperator``, a torch tensor (dense or sparse), a JAX array, a function
+        ``x -> A @ x`` of vectors (n,) together with `shape` and `dtype`, or any object that satisfies `LinearOperator`.
     shape : int or (int, int), optional
         (n, n) or n. Needed for a function; otherwise checked against A's.
     dtype : dtype, optional
@@ -56,7 +57,8 @@ def as_operator(A: OperatorLike, *, shape: Any = None, dtype: Any = None, like: 
     TypeError
         If A is no operator, if a function comes without `shape` and `dtype`, or if a dtype cannot be used.
     ValueError
-        If A is empty or not square, or if `shape` or `dtype` disagree with it.
+        If A is empty or not square, if a NumPy or SciPy matrix has entries that are not finite, or if `shape` or
+        `dtype` disagree with it.
 
     Examples
     --------
@@ -80,8 +82,7 @@ def _convert(A: Any, shape: Any, dtype: Any, like: Array | None) -> Operator:
                 "Make the operator from a matrix or function of that dtype."
             )
         return A
-    if isinstance(A, list | tuple | np.matrix):
-        A = np.asarray(A)
+    A = plain_array("A", A)
     if scipy.sparse.issparse(A):
         return _from_scipy_sparse(A, shape, dtype)
     if isinstance(A, scipy.sparse.linalg.LinearOperator):
@@ -120,6 +121,8 @@ def _from_array(A: Array, shape: Any, dtype: Any) -> Operator:
     if aac.is_torch_array(A):
         A = A.detach()
     name = _vector_dtype(A.dtype if dtype is None else dtype)
+    if aac.is_numpy_array(A):
+        check_finite("A", A)
     if not xp.isdtype(A.dtype, ("real floating", "complex floating", "bool")):
         entries = _stored_entries(A)
         if aac.size(entries):
@@ -148,6 +151,7 @@ def _from_scipy_sparse(A: Any, shape: Any, dtype: Any) -> Operator:
     _check_complex_to_real(A.dtype, name)
     if A.format not in ("csr", "bsr", "dia"):  # the other formats multiply slowly, or by way of one of these
         A = A.tocsr()
+    check_finite("A", A.data)
     if np.issubdtype(A.dtype, np.integer) and A.data.size:
         _check_integers(int(A.data.max()), int(A.data.min()))
     A = A.astype(name, copy=False)

@@ -10,7 +10,7 @@ from specdens._distributions.interval import Interval
 from specdens._operators.base import Operator
 from specdens._typing import Array
 from specdens._vectors import dispatch, tuning
-from specdens._vectors.base import Terms, ThreeTerm, ignore_nonfinite
+from specdens._vectors.base import Terms, ThreeTerm
 from specdens._vectors.csr_rows import CsrRows
 from specdens._vectors.factory import vectors_like
 
@@ -34,7 +34,6 @@ class SparseMatrix(Operator):
     def known_bounds(self) -> Interval:
         return self._known_bounds
 
-    @ignore_nonfinite
     def apply(self, x: Array) -> Array:
         if x.size < tuning.MIN_THREADED or x.dtype != self.A.dtype:
             return self.A @ x
@@ -42,7 +41,6 @@ class SparseMatrix(Operator):
         task = ThreeTerm(y, x, None, Terms(), dots=False, squares=False, matrix=self._rows)
         return self.A @ x if dispatch.three_term(task) is None else y
 
-    @ignore_nonfinite
     def three_term(
         self, v: Array, v_prev: Array | None, terms: Terms, *, squares: bool = True, out: Array | None = None
     ) -> tuple[Array, Array, Array]:

@@ -36,6 +36,14 @@ class Deflated(Projected):
     ------
     ValueError
         If there are more pairs than dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> A = np.diag(np.r_[np.linspace(0, 1, 500), 10.0])
+    >>> rest = sd.deflate(A, sd.top_eigenpairs(A, rank=1))
+    >>> sd.fast_lanczos(rest, num_steps=20).known_atoms.positions.round(6).tolist()
+    [10.0]
     """
 
     def __init__(self, A: OperatorLike, pairs: EigenPairs) -> None:

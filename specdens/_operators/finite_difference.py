@@ -9,6 +9,7 @@ import numpy as np
 from specdens._operators.base import Operator
 from specdens._typing import Array
 from specdens._validate import as_positive
+from specdens._vectors.base import dtype_name
 from specdens._vectors.factory import vectors_like
 from specdens._vectors.probes import gaussian_probe_block
 
@@ -60,6 +61,10 @@ class FiniteDifference(Operator):
     def __init__(self, gradient: Callable[[Array], Array], point: Array, *, step: float | None = None) -> None:
         if getattr(point, "ndim", None) != 1:
             raise TypeError(f"`point` must be a flat array of parameters; got {type(point).__name__}")
+        if not dtype_name(point.dtype).startswith(("float", "bfloat")):
+            raise TypeError(
+                f"`point` must hold real floating-point numbers, float64 if possible; got {dtype_name(point.dtype)}"
+            )
         if not callable(gradient):
             raise TypeError(f"`gradient` must be a function of a flat array; got {type(gradient).__name__}")
         super().__init__(int(point.shape[0]), vectors_like(point[:0]))
@@ -108,6 +113,8 @@ class FiniteDifference(Operator):
             raise ValueError(
                 f"`gradient` must return a vector of shape {tuple(x.shape)}; got {getattr(there, 'shape', type(there))}"
             )
+        if "complex" in str(there.dtype):
+            raise TypeError(f"`gradient` must return real numbers; got {dtype_name(there.dtype)}")
         return vectors.copy(there.detach() if hasattr(there, "detach") else there)
 
     def _chosen_step(self, given: float | None) -> tuple[float, float]:

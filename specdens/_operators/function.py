@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specdens._operators.base import Operator
+from specdens._operators.products import check_product
 from specdens._typing import Array
 from specdens._vectors.base import Vectors
 
@@ -25,6 +26,6 @@ class Products(Operator):
         out = self.vectors.zeros(x.shape)
         for j in range(x.shape[1]):
             column = self._matmul(self.vectors.copy(x[:, j]))
-            self._check_product(x[:, j], column)
+            check_product(self.vectors, x[:, j], column)
             out = self.vectors.assign(out, (..., j), column)
         return out

@@ -7,7 +7,6 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from specdens._operators.base import Operator
@@ -34,8 +33,8 @@ class BlockRecurrence(Protocol):
         """Return a recurrence from its saved arrays, without its vectors."""
 
     @property
-    def active(self) -> NDArray[np.bool_]:
-        """Which probes go on."""
+    def is_active(self) -> bool:
+        """Whether a probe goes on."""
 
     def reserve(self, A: Operator, num_steps: int) -> None:
         """Allocate memory for `num_steps` steps."""
@@ -81,7 +80,7 @@ class BlockWork(Generic[R]):
         recurrence = self.begin(task.indices) if task.recurrence is None else task.recurrence
         recurrence.reserve(self.A, task.num_steps)
         recurrence.preserve_inputs = task.preserve_inputs
-        while recurrence.num_steps < task.num_steps and recurrence.active.any():
+        while recurrence.num_steps < task.num_steps and recurrence.is_active:
             number = recurrence.num_steps + 1
             watch = task.watch and (number % recurrence.watch_every == 0 or number == task.num_steps)
             recurrence.step(self.A, check=task.check, watch=watch)
@@ -155,7 +154,7 @@ class BlockRunner(Generic[R]):
         unfinished = [
             block
             for block, each in enumerate(self._blocks)
-            if each.num_steps < num_steps and each.active.any() and each.indices[0] < num_probes
+            if each.num_steps < num_steps and each.is_active and each.indices[0] < num_probes
         ]
         missing = list(self._missing(num_probes)) if self.A.bulk_dimension else []
         if self.executor is None:

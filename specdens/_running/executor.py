@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 from uuid import uuid4
 
+from specdens._operators.base import Operator
+
 _log = logging.getLogger("specdens")
 
 _MAX_ROUNDS = 3  # how often lost blocks are sent to an executor before they run in this process
@@ -83,14 +85,21 @@ class Job(Generic[R]):
 _received: dict[str, Any] = {}
 
 
-def as_executor(executor: Any) -> ExecutorLike | None:
-    """Return an executor, or a function that makes one, as it was given.
+def as_executor(executor: Any, A: Operator) -> ExecutorLike | None:
+    """Return an executor for the probes of A, or a function that makes one, as it was given.
 
     Raises
     ------
     TypeError
         If it is neither.
+    ValueError
+        If several processes share the operator: their products must come in the same order on each of them.
     """
+    if executor is not None and A.vectors.is_shared:
+        raise ValueError(
+            "`executor` must be left out for an operator that several processes share: all of them make the same "
+            "products in the same order. Give groups of processes other seeds instead."
+        )
     if executor is None or callable(getattr(executor, "submit", None)) or callable(executor):
         checked: ExecutorLike | None = executor
         return checked

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from specdens._exceptions import SpecdensWarning
 from specdens._operators.base import Operator
+from specdens._running.agreement import check_same_call
 from specdens._running.checkpoint import CheckpointFile
 from specdens._running.identity import (
     AnotherRunError,
@@ -118,6 +119,7 @@ class Monitor:
     def stage(self, name: str, A: Operator, settings: Mapping[str, Any], *, total: int | None) -> Iterator[Stage]:
         """Watch one algorithm: compare its settings with a checkpoint's, and save its state when it is interrupted."""
         self.attach(A)
+        check_same_call(A, name, {**settings, "checkpoint": self.file is not None})
         _log.info("%s begins: %s", name, ", ".join(f"{key}={value}" for key, value in settings.items()))
         with ExitStack() as stack:
             progress = self.progress if callable(self.progress) or A.vectors.is_first else False
@@ -152,7 +154,9 @@ class Monitor:
         product = first_product(A)
         described = describe_operator(A, product)
         saved = self.settings["stages"].get(stage.name)
-        if not A.vectors.is_same(json.dumps(saved, sort_keys=True)):
+        # parts differ in what they say of the operator: every process knows its rows
+        compared = saved is None if isinstance(file, PartFile) else saved
+        if not A.vectors.is_same(json.dumps(compared, sort_keys=True)):
             raise ValueError(
                 f"`checkpoint` must be one file that all processes can read; {file.path} is not the same for all of "
                 "them. Put it on a file system that they share."

@@ -27,6 +27,16 @@ class Progress:
         The time since the stage began.
     largest : float or None
         The eigenvalue of largest magnitude so far.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> seen: list[tuple[str, int]] = []
+    >>> def callback(progress: sd.Progress) -> None:
+    ...     seen.append((progress.stage, progress.num_products))
+    >>> _ = sd.fast_lanczos(np.diag(np.arange(500.0)), num_steps=10, monitor=sd.Monitor(progress=callback))
+    >>> seen[-1][0]
+    'fast_lanczos'
     """
 
     stage: str
@@ -93,6 +103,6 @@ def _shows_bar(progress: bool | Callable[[Progress], None] | None) -> bool:
 
 
 def _make_bar(stage: str, total: int | None) -> Any:
-    from tqdm.auto import tqdm
+    from tqdm.auto import tqdm  # it warns at import in a notebook without ipywidgets
 
     return tqdm(total=total, desc=stage, unit="product", dynamic_ncols=True)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import array_api_compat as aac
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from specdens._typing import Array as Array
 from specdens._vectors import tuning
@@ -75,14 +75,25 @@ class Vectors:
         self.range = (float(limits.tiny), float(limits.max), limits.dtype)  # of real numbers in that precision
         self.itemsize = np.dtype(self.name).itemsize
         self.wide = self.xp.complex128 if self.is_complex else self.xp.float64
-        self.is_same: Callable[[str], bool] = _alone
-        """Whether a text is the same on all processes that compute together."""
+        self.agree: Callable[[str], bool] | None = None
+        """Whether a text is the same on all processes that compute together; None where this process is alone."""
+        self.label = ""
+        """What the vectors belong to, in words that are the same on all processes that compute together."""
         self._chunk = tuning.NUMPY_CHUNK if aac.is_numpy_array(like) else tuning.DEVICE_CHUNK
 
     # -- vectors of several processes that compute together override these -----------------------------------------
 
     is_first = True
     """Whether this process is the one that reports progress and writes checkpoints."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several processes compute together, and make the same calls."""
+        return self.agree is not None
+
+    def is_same(self, text: str) -> bool:
+        """Return whether a text is the same on all processes that compute together."""
+        return self.agree is None or self.agree(text)
 
     def whole_length(self, n: int) -> int:
         """Return the number of rows in all, where this process has n of them."""
@@ -98,7 +109,8 @@ class Vectors:
 
     def largest(self, x: Array) -> Array:
         """Return the largest magnitude of an entry. Over several processes: the sum of their maxima, an upper bound."""
-        return self.xp.max(self.xp.abs(x))
+        flat = self.xp.reshape(x, (-1,))
+        return self.xp.max(self.xp.stack([self.xp.max(self.xp.abs(flat[part])) for part in self._parts(x)]))
 
     # -- pickling ------------------------------------------------------------------------------------------------
 
@@ -119,8 +131,8 @@ class Vectors:
         """Return zeros on the vectors' device."""
         return self.xp.zeros(shape, dtype=self.dtype, device=self.device)
 
-    def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
-        """Return a copy of a NumPy array in the vectors' dtype (or `dtype`) on their device."""
+    def from_host(self, values: ArrayLike, dtype: Any = None) -> Array:
+        """Return a copy of an array of the host, or of numbers, in the vectors' dtype (or `dtype`) on their device."""
         dtype = self.dtype if dtype is None else dtype
         # ascontiguousarray makes shape () to (1,), without which torch refuses to copy to another device
         host = np.ascontiguousarray(values, dtype=dtype_name(dtype))
@@ -135,10 +147,25 @@ class Vectors:
             x = x.get()
         return np.asarray(x)
 
+    def times(self, coefficients: Array, factors: ArrayLike) -> Array:
+        """Return coefficients on the device, multiplied in float64 by numbers of the host."""
+        with self.float64_enabled():
+            return coefficients * self.from_host(factors, self.wide)
+
+    def numbers(self, *coefficients: Array) -> list[list[Any]]:
+        """Return coefficients of shape () or (k,) as lists of Python's numbers; there is one wait for the device."""
+        with self.float64_enabled():
+            rows = self.to_host(self.xp.stack(coefficients))
+        return [np.atleast_1d(row).tolist() for row in rows]
+
     def assign(self, x: Array, index: Any, values: Array) -> Array:
         """Write `values` into ``x[index]`` and return x."""
         x[index] = values
         return x
+
+    def holds(self, x: Any) -> bool:
+        """Return whether x is known at a glance to be a vector of this library, dtype and device."""
+        return False
 
     def placed(self, x: Array) -> Array:
         """Return a vector where those of this class lie: sharded over devices, or as it is."""
@@ -305,10 +332,6 @@ class Vectors:
     def _narrow(self, a: Array) -> Array:
         """Return coefficients in the vectors' dtype: float64 ones would promote every chunk."""
         return self.xp.astype(a, self.dtype, copy=False)
-
-
-def _alone(text: str) -> bool:
-    return True
 
 
 def dtype_name(dtype: Any) -> str:

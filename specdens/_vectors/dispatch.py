@@ -5,6 +5,7 @@ vectors                                 implementation
 ======================================= ===============================================================================
 JAX                                     `jax.JaxVectors`: new arrays
 on a device, or below MIN_THREADED      `base.Vectors`: the reference, chunk by chunk
+one column of NumPy below MIN_THREADED   `numpy_passes.short_three_term`: the same, with less around it
 on the host, from MIN_THREADED on       `numpy_passes`: NumPy, and SciPy for a CSR product, in parts and threads
 on the host, from MIN_COMPILED on       `numba_kernels`, if numba is installed (the extra ``fast``)
 ======================================= ===============================================================================
@@ -30,7 +31,7 @@ import numpy as np
 
 from specdens._exceptions import SpecdensWarning
 from specdens._vectors import numpy_passes, tuning
-from specdens._vectors.base import ThreeTerm
+from specdens._vectors.base import ThreeTerm, ignore_nonfinite
 
 _TORCH_DTYPES = {f"torch.{name}" for name in ("float32", "float64", "complex64", "complex128")}
 
@@ -70,12 +71,14 @@ def serves(num_entries: int) -> bool:
     return _enabled and num_entries >= tuning.MIN_COMPILED and available()
 
 
+@ignore_nonfinite
 def three_term(task: ThreeTerm) -> tuple[Any, Any] | None:
     """Run a three-term pass on the host and return ⟨v, w⟩ and ⟨w, w⟩; None if the caller must use the reference."""
     size = math.prod(task.w.shape)
     compiled = serves(size)
     if not compiled and size < tuning.MIN_THREADED:
-        return None
+        is_column = type(task.w) is type(task.v) is np.ndarray and task.w.ndim == 1 and task.matrix is None
+        return numpy_passes.short_three_term(task) if is_column else None
     w, v = host_view(task.w), host_view(task.v)
     v_prev = v if task.v_prev is None else host_view(task.v_prev)
     if w is None or v is None or v_prev is None:

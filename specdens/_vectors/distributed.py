@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from specdens._typing import Array
 from specdens._vectors.base import Terms, Vectors
@@ -43,11 +44,22 @@ class DistributedVectors(Vectors):
     def row_ranges(self, n: int) -> Sequence[range]:
         return self.rows
 
+    @property
+    def is_shared(self) -> bool:
+        return True
+
+    def is_same(self, text: str) -> bool:
+        digest = hashlib.sha256(text.encode()).digest()
+        # sums of integers are exact: equal numbers add up to a multiple of each
+        numbers = np.array([1.0, *(int.from_bytes(digest[k : k + 4], "little") for k in range(0, 16, 4))])
+        sums = np.real(self.to_host(self._summed(self.from_host(numbers, self.wide))))
+        return self.all_true(bool(np.all(sums == sums[0] * numbers)))
+
     def all_true(self, condition: bool) -> bool:
         failed = self._summed(self.from_host(np.array(0.0 if condition else 1.0), self.wide))
         return float(np.real(self.to_host(failed))) == 0.0
 
-    def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
+    def from_host(self, values: ArrayLike, dtype: Any = None) -> Array:
         return self.local.from_host(values, dtype)
 
     def to_host(self, x: Array) -> NDArray[Any]:

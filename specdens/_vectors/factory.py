@@ -9,6 +9,7 @@ import array_api_compat as aac
 from specdens._typing import Array
 from specdens._vectors.base import Vectors
 from specdens._vectors.dispatch import host_view
+from specdens._vectors.distributed import DistributedVectors
 from specdens._vectors.host import HostVectors
 from specdens._vectors.jax import JaxVectors
 from specdens._vectors.jax_sharded import ShardedJaxVectors, is_sharded
@@ -29,3 +30,17 @@ def vectors_like(like: Array) -> Vectors:
     if aac.is_jax_array(like):
         return JaxVectors(like)
     return HostVectors(like) if host_view(like) is not None else Vectors(like)
+
+
+def complex_vectors(vectors: Vectors) -> Vectors:
+    """Return the operations on complex vectors where the given real ones lie, on all processes that share them."""
+    if isinstance(vectors, DistributedVectors):
+        return DistributedVectors(
+            complex_vectors(vectors.local), vectors.reduce,
+            rows=vectors.rows, length=vectors.length, is_first=vectors.is_first,
+        )  # fmt: skip
+    name = {"float32": "complex64", "float64": "complex128"}[vectors.name]
+    made = vectors_like(vectors.xp.empty((0,), dtype=getattr(vectors.xp, name), device=vectors.device))
+    made.eps = max(made.eps, vectors.eps)
+    made.is_first, made.agree, made.label = vectors.is_first, vectors.agree, vectors.label
+    return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from specdens._typing import Array
 from specdens._vectors.base import ThreeTerm, Vectors
@@ -23,7 +23,7 @@ class JaxVectors(Vectors):
     def copy(self, x: Array) -> Array:
         return self.xp.asarray(x, copy=True)
 
-    def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
+    def from_host(self, values: ArrayLike, dtype: Any = None) -> Array:
         import jax
 
         with jax.enable_x64(True):
@@ -40,6 +40,9 @@ class JaxVectors(Vectors):
 
         with jax.enable_x64(True):
             return super().norm(x)
+
+    def largest(self, x: Array) -> Array:
+        return self.xp.max(self.xp.abs(x))
 
     def axpy(self, a: Array, x: Array, y: Array) -> Array:
         return y + self._narrow(a) * x

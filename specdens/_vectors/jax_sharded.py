@@ -8,7 +8,7 @@ from typing import Any
 
 import array_api_compat as aac
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from specdens._typing import Array
 from specdens._vectors.base import ThreeTerm
@@ -64,7 +64,7 @@ class ShardedJaxVectors(JaxVectors):
         longest = shape.index(max(shape))
         return jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(*[None] * longest, self.axis))
 
-    def from_host(self, values: NDArray[Any], dtype: Any = None) -> Array:
+    def from_host(self, values: ArrayLike, dtype: Any = None) -> Array:
         """Return a copy of a NumPy array: of vectors on the devices of their rows, of coefficients on all of them."""
         import jax
 

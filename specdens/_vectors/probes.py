@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from specdens._validate import as_choice, as_count
+from specdens._validate import as_choice, as_seed
 from specdens._vectors.base import Array, Vectors
+from specdens._vectors.dispatch import host_view
 from specdens._vectors.threads import num_threads, run_in_threads
 
 PROBE_CHUNK = 2**20
@@ -20,6 +21,7 @@ FIRST_EIGEN_PROBE = 2**31
 """The first probe of eigensolvers, which must not share probes with densities: deflating an eigenvector that was found
 from a density's probe removes all weight of that probe at a multiple eigenvalue."""
 
+_PIECE = 2**13  # rows that are drawn and written at a time
 _ENTRIES_FOR_THREADS = 2**18  # below, a thread takes longer to start than to draw
 
 KINDS = ("gaussian", "rademacher")
@@ -27,7 +29,7 @@ KINDS = ("gaussian", "rademacher")
 
 def probe_rng(seed: int, index: int, chunk: int) -> np.random.Generator:
     """Return the generator of one chunk of one probe."""
-    entropy = as_count("seed", seed, minimum=0)
+    entropy = as_seed(seed)
     return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(index, chunk)))
 
 
@@ -63,6 +65,10 @@ def probe_block(vectors: Vectors, n: int, indices: Sequence[int], seed: int, *, 
     if sharded is not None:
         return sharded
     block = vectors.zeros((n, len(indices)))
+    on_host = host_view(block) if length == n else None
+    if on_host is not None:
+        _fill(on_host, lambda column, chunk: probe_rng(seed, indices[column], chunk), kind)
+        return block
     pieces = [list(group) for _, group in groupby(_pieces(vectors.row_ranges(n)), key=lambda piece: piece[0])]
     tasks = [(column, group[0][0]) for column in range(len(indices)) for group in pieces]
     num_drawn = 1 if n * len(indices) < _ENTRIES_FOR_THREADS else num_threads()
@@ -75,6 +81,31 @@ def probe_block(vectors: Vectors, n: int, indices: Sequence[int], seed: int, *, 
                 block = vectors.assign(block, (rows, column), vectors.from_host(entries[start:stop]))
                 begin = rows.stop % n
     return block
+
+
+def _fill(block: NDArray[Any], generator: Callable[[int, int], np.random.Generator], kind: str) -> None:
+    """Draw the columns of a block in the memory of the host, in threads.
+
+    A thread draws a few adjacent columns at a time and writes them piece by piece, while the rows are in its cache: a
+    column of a row-major block touches as much memory as all of them.
+    """
+    n, k = block.shape
+    threads = 1 if block.size < _ENTRIES_FOR_THREADS else num_threads()
+    width = -(-k // threads)
+    tasks = iter([(chunk, first) for chunk in range(-(-n // PROBE_CHUNK)) for first in range(0, k, width)])
+
+    def work() -> None:
+        for chunk, first in tasks:  # a thread takes the next one
+            columns = range(first, min(first + width, k))
+            generators = [generator(column, chunk) for column in columns]
+            end = min((chunk + 1) * PROBE_CHUNK, n)
+            for start in range(chunk * PROBE_CHUNK, end, _PIECE):
+                rows = slice(start, min(start + _PIECE, end))
+                for column, rng in zip(columns, generators, strict=True):
+                    size = rows.stop - rows.start
+                    block[rows, column] = draw_chunk(kind, rng, size, is_complex=np.iscomplexobj(block))
+
+    run_in_threads(work, threads)
 
 
 def _map_in_threads(

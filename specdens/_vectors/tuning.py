@@ -7,6 +7,7 @@ said. None changes a result beyond rounding.
 name               value   how it was chosen
 ================== ======= =============================================================================================
 NUMPY_CHUNK        2¹³     the float64 scratch of a chunk (64 KiB) stays in the cache and below malloc's mmap threshold
+SHORT_PART         2¹⁴     of one short column, updated at a time: its scratch is below 128 KiB, or just that
 DEVICE_CHUNK       2²⁰     long enough to hide the cost of a kernel launch
 BASIS_CHUNK        2¹⁸     a basis is read by matrix products, which pay only on larger pieces: a piece to be converted
 BASIS_ROWS         2¹⁷     the same, of a result that is added or stored piece by piece
@@ -30,6 +31,7 @@ dense products: run them before and after a change here.
 from __future__ import annotations
 
 NUMPY_CHUNK = 2**13
+SHORT_PART = 2**14
 DEVICE_CHUNK = 2**20
 BASIS_CHUNK = 2**18
 BASIS_ROWS = 2**17

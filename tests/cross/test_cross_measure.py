@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slow_cases import slow_after
 from spectra import rotated
 
 import specdens as sd
@@ -128,7 +129,7 @@ WEIGHTS = {
 }
 
 
-@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize("name", slow_after(1, WEIGHTS))
 def test_weighted_densities_agree_with_dense_ones_within_their_error(name):
     """The root mean square of error/stderr over 25 seeds: sampling errors are bounds that are nearly reached."""
     A, B = WEIGHTS[name]

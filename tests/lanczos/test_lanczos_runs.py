@@ -191,8 +191,8 @@ def test_steps_and_probes_that_make_no_sense_are_refused(method):
 
 
 @pytest.mark.parametrize("method", [sd.fast_lanczos, sd.slow_lanczos])
-@pytest.mark.parametrize(("bad", "said"), [(np.nan, "nan"), (np.inf, "inf")])
-def test_a_product_that_is_not_finite_is_named_with_its_step_and_probe(method, bad, said):
+@pytest.mark.parametrize(("bad", "message"), [(np.nan, "nan"), (np.inf, "inf")])
+def test_a_product_that_is_not_finite_is_named_with_its_step_and_probe(method, bad, message):
     calls = []
 
     def matvec(x):
@@ -200,7 +200,7 @@ def test_a_product_that_is_not_finite_is_named_with_its_step_and_probe(method, b
         return np.where((np.arange(9) == 0) & (len(calls) == 4), bad, np.arange(9.0) * x)
 
     A = sd.as_operator(matvec, shape=9, dtype="float64")
-    with pytest.raises(ValueError, match=rf"A @ x returned {said} at step 4 of probe 0: the operator, or the model"):
+    with pytest.raises(ValueError, match=rf"A @ x returned {message} at step 4 of probe 0: the operator, or the model"):
         method(A, check=False)
 
 

@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import spectra
+from slow_cases import slow_after
 
 import specdens as sd
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", slow_after(1, range(5)))
 def test_the_estrada_index_of_a_network_is_found_within_its_error(seed):
     G = nx.barabasi_albert_graph(600, 3, seed=seed)
     exact = np.sum(np.exp(np.linalg.eigvalsh(nx.to_numpy_array(G))))
@@ -17,6 +18,7 @@ def test_the_estrada_index_of_a_network_is_found_within_its_error(seed):
     assert abs(found.value - exact) < 3 * found.stderr < 3e-3 * exact
 
 
+@pytest.mark.slow
 def test_errors_are_orders_smaller_than_those_of_probes_with_as_many_products():
     eigenvalues = 12 * (1.0 + np.arange(3000)) ** -0.5
     A, exact = spectra.diagonal(eigenvalues), np.sum(np.exp(eigenvalues))
@@ -29,6 +31,7 @@ def test_errors_are_orders_smaller_than_those_of_probes_with_as_many_products():
         assert found.stderr < measure.trace(np.exp).stderr / 10
 
 
+@pytest.mark.slow
 def test_the_estimate_is_unbiased_and_its_spread_is_its_error():
     eigenvalues = np.linspace(-1, 2, 120) ** 3
     exact = np.sum(eigenvalues**2)

@@ -199,6 +199,28 @@ def test_fast_lanczos_refuses_what_is_not_symmetric_at_every_size(n, num_probes)
         sd.fast_lanczos(shifted_diagonal(n), num_steps=3, num_probes=num_probes, block_size=num_probes)
 
 
+class Noted(sd.Operator):
+    """An operator that is slightly asymmetric, and says of its products that they are rounded."""
+
+    notes = ("products are rounded",)
+
+    def __init__(self, matrix):
+        super().__init__(len(matrix), sd.as_operator(matrix).vectors)
+        self.matrix = matrix
+
+    def apply(self, x):
+        return self.matrix @ x
+
+
+def test_asymmetry_is_told_with_the_digits_that_differ_and_the_notes_of_the_operator():
+    rng = np.random.default_rng(0)
+    matrix = np.diag(np.linspace(1.0, 2.0, 50)) + 1e-5 * np.triu(rng.standard_normal((50, 50)), 1)
+    with pytest.raises(ValueError, match=r"not symmetric: .* Note: products are rounded\.") as raised:
+        sd.top_eigenpairs(Noted(matrix), rank=2)
+    first, second = re.findall(r"= (-?[\d.e-]+)(?= but|\. )", str(raised.value))
+    assert first != second
+
+
 def test_the_symmetry_check_costs_no_product_beyond_the_second():
     A = sd.Counted(shifted_diagonal(1000))
     with pytest.raises(ValueError, match="the operator is not symmetric"):

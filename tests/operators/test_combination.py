@@ -11,7 +11,7 @@ from optional import optional
 from spectra import rotated
 
 import specdens as sd
-from specdens._operators.base import ReusedMemoryError
+from specdens._operators.products import ReusedMemoryError
 
 torch = optional("torch")
 

@@ -69,3 +69,16 @@ def test_arguments_of_the_wrong_kind_are_refused():
         sd.FiniteDifference(lambda x: x[:5], POINT)
     with pytest.raises(ValueError, match="`step` must be"):
         sd.FiniteDifference(gradient, POINT, step=-1.0)
+
+
+def test_integer_points_and_complex_gradients_are_refused_by_name():
+    with pytest.raises(TypeError, match=r"`point` must hold real floating-point numbers.*int64"):
+        sd.FiniteDifference(lambda x: x**3, np.array([1, 2, 3]))
+    with pytest.raises(TypeError, match="`gradient` must return real numbers; got complex128"):
+        sd.FiniteDifference(lambda x: x**3 * (1 + 1j), np.array([1.0, 2.0, 3.0]))
+
+
+def test_the_error_of_differences_is_noted_once():
+    A = sd.FiniteDifference(lambda x: x**3, np.linspace(1.0, 2.0, 1500))
+    density = sd.spectral_density(A, rank=2, num_steps=10, num_probes=1)
+    assert sum("finite differences" in note for note in density.notes) == 1

@@ -73,6 +73,76 @@ def test_the_laplacian_of_a_graph_is_that_of_networkx(normalized):
     assert bounds.lo > -1e-6
 
 
+class IgraphLike:
+    """The part of igraph's interface that is used."""
+
+    def __init__(self, num_vertices, edges, weights=None):
+        self.edges, self.num_vertices = edges, num_vertices
+        self.es = {} if weights is None else {"weight": weights}
+        self.es = type("Edges", (dict,), {"attributes": dict.keys})(self.es)
+
+    def is_directed(self):
+        return False
+
+    def get_adjacency_sparse(self):
+        raise AssertionError("knows no weights")
+
+    def get_edgelist(self):
+        return self.edges
+
+    def vcount(self):
+        return self.num_vertices
+
+    def ecount(self):
+        return len(self.edges)
+
+
+EDGES, WEIGHTS = [(0, 1), (1, 2), (2, 3), (3, 3), (0, 2)], [2.0, 0.5, 3.0, 1.5, 1.0]
+
+
+def networkx_laplacian(weights):
+    G = nx.Graph()
+    G.add_nodes_from(range(5))  # one of them alone
+    G.add_weighted_edges_from([(*edge, weight) for edge, weight in zip(EDGES, weights, strict=True)])
+    return nx.normalized_laplacian_matrix(G).toarray()
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_weights_of_igraph_count(weights):
+    """Igraph keeps them in g.es["weight"], of which its adjacency matrix knows nothing unless asked."""
+    expected = networkx_laplacian(weights or [1.0] * len(EDGES))
+    assert np.allclose(sd.graph_laplacian(IgraphLike(5, EDGES, weights)).toarray(), expected)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_the_graphs_of_igraph_itself_are_read_alike(weights):
+    igraph = pytest.importorskip("igraph")
+    G = igraph.Graph(5, EDGES)
+    if weights is not None:
+        G.es["weight"] = weights
+    assert np.allclose(sd.graph_laplacian(G).toarray(), networkx_laplacian(weights or [1.0] * len(EDGES)))
+
+
+def test_a_list_of_edges_is_a_graph_and_not_a_matrix():
+    for edges in ([(0, 1), (1, 2)], {(0, 1), (1, 2)}, [(0, 1, 1.0), (1, 2, 1.0)], [(np.int64(0), 1), (1, 2)]):
+        expected = nx.normalized_laplacian_matrix(nx.path_graph(3)).toarray()
+        assert np.allclose(sd.graph_laplacian(edges).toarray(), expected)
+    weighted = [(u, v, w) for (u, v), w in zip(EDGES, WEIGHTS, strict=True)]
+    assert np.allclose(sd.graph_laplacian(weighted).toarray(), networkx_laplacian(WEIGHTS)[:4, :4])
+    rows = [[0, 1], [1, 0]]  # lists are the rows of a matrix
+    assert np.allclose(sd.graph_laplacian(rows).toarray(), [[1, -1], [-1, 1]])
+
+
+@pytest.mark.parametrize("G", [nx.Graph(), np.zeros((0, 0)), IgraphLike(0, [])], ids=["networkx", "matrix", "igraph"])
+def test_an_empty_graph_has_no_spectrum(G):
+    with pytest.raises(ValueError, match="`G` must have vertices; got an empty graph"):
+        sd.graph_laplacian(G)
+
+
+def test_a_graph_without_edges_has_zeros_only():
+    assert sd.graph_laplacian(nx.empty_graph(4)).nnz == 0
+
+
 @pytest.mark.parametrize(
     "A", [nx.to_scipy_sparse_array(nx.gnp_random_graph(60, 0.2, seed=0, directed=True), dtype=float)]
 )
@@ -108,3 +178,9 @@ def test_directed_graphs_and_other_things_are_refused_in_words():
         sd.graph_laplacian(np.ones((2, 3)))
     with pytest.raises(TypeError, match="`G` must be a networkx or igraph graph or an adjacency matrix; got int"):
         sd.graph_laplacian(3)
+
+
+@pytest.mark.parametrize("rows", [((0, 1), (1, 0)), ((0, 1, 0), (1, 0, 1), (0, 1, 0))])
+def test_a_tuple_of_rows_is_a_matrix_and_no_list_of_edges(rows):
+    expected = sd.graph_laplacian(np.array(rows), normalized=False)
+    assert np.array_equal(sd.graph_laplacian(rows, normalized=False).toarray(), expected.toarray())

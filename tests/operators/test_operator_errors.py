@@ -71,7 +71,7 @@ def test_a_function_needs_a_shape_and_a_dtype(given):
         sd.as_operator(lambda x: x, **given)
 
 
-@pytest.mark.parametrize("A", [None, 3, "matrix", {"a": 1}])
+@pytest.mark.parametrize("A", [None, 3, b"matrix", {"a": 1}])
 def test_what_cannot_multiply_is_refused_by_its_type(A):
     with pytest.raises(TypeError, match=f"or an object with .shape, .dtype and @; got {type(A).__name__}"):
         sd.as_operator(A)

@@ -9,7 +9,7 @@ import scipy.sparse.linalg as sla
 from optional import optional
 
 import specdens as sd
-from specdens._operators.base import ReusedMemoryError
+from specdens._operators.products import ReusedMemoryError
 
 torch = optional("torch")
 

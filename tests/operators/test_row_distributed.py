@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -100,7 +101,7 @@ def test_only_a_few_numbers_are_reduced():
         return comm.num_reductions - before, comm.largest_reduction
 
     for num_reductions, largest in on_ranks(2, work):
-        assert num_reductions == 2 * 30 + 2  # two per step, and two norms at the start
+        assert num_reductions == 2 * 30 + 3  # two per step, the norm of the start, and two that compare the calls
         assert largest <= 5
 
 
@@ -165,3 +166,50 @@ def test_arguments_of_the_wrong_kind_are_refused():
 def test_one_rank_draws_progress(capsys):
     on_ranks(2, lambda comm: sd.fast_lanczos(distributed(MATRIX, comm), num_steps=5, monitor=sd.Monitor(progress=True)))
     assert capsys.readouterr().err.count("fast_lanczos:   0%") == 1  # the bar may be drawn at 100 % twice
+
+
+def test_complex_start_vectors_of_a_real_operator_keep_its_rows():
+    start = np.random.default_rng(0).standard_normal((N, 2)) @ [1.0, 1.0j]
+
+    def work(comm):
+        rows = row_range(N, comm)
+        return sd.fast_lanczos(distributed(MATRIX, comm), num_steps=20, probes=start[rows.start : rows.stop])
+
+    expected = sd.fast_lanczos(MATRIX, num_steps=20, probes=start)
+    for found in on_ranks(2, work):
+        assert_first_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"num_steps": lambda rank: 20 + rank}, "`num_steps` must be the same on all processes .* this one has 2"),
+        ({"seed": lambda rank: rank}, "`seed` must be the same on all processes .* this one has [01]"),
+        ({"rank": lambda rank: 2 * rank}, "`rank` must be the same on all processes"),
+        ({"method": lambda rank: ("kpm", "slow_lanczos")[rank]}, "`method` must be the same on all processes"),
+        ({"function": lambda rank: (None, "log")[rank]}, "`function` must be the same on all processes"),
+        ({"max_products": lambda rank: 60 + rank}, "`max_products` must be the same on all processes"),
+    ],
+)
+def test_ranks_that_make_other_calls_are_told_in_what_they_differ(settings, words):
+    def work(comm):
+        mine = {name: value(min(comm.rank, 1)) for name, value in settings.items()}
+        with pytest.raises(ValueError, match=words):
+            sd.spectral_density(distributed(MATRIX, comm), **mine)
+
+    for num_ranks in (2, 3):
+        on_ranks(num_ranks, work)
+
+
+def test_ranks_that_run_other_algorithms_are_told_so():
+    def work(comm, methods):
+        with pytest.raises(ValueError, match="must be the same on all processes that compute together; this one"):
+            methods[comm.rank](distributed(MATRIX, comm))
+
+    on_ranks(2, partial(work, methods=(sd.fast_lanczos, sd.kpm)))
+    on_ranks(2, partial(work, methods=(partial(sd.fast_lanczos, seed=0), partial(sd.fast_lanczos, seed=1))))
+
+
+def test_an_executor_is_refused_for_distributed_rows():
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="`executor` must be left out for an operator"):
+        on_ranks(2, lambda comm: sd.spectral_density(distributed(MATRIX, comm), executor=pool))

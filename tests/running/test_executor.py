@@ -60,6 +60,7 @@ def pool():
         yield pool
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_results_are_those_of_one_process_bit_for_bit(name, pool):
     run = partial(METHODS[name], MATRIX, num_probes=5, seed=3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ranks import on_ranks, row_range
+from slow_cases import slow_after, slow_except
 from spectra import rotated
 
 import specdens as sd
@@ -54,8 +55,8 @@ def numbers(measure):
     return measure.mus if hasattr(measure, "mus") else np.concatenate([*measure.alphas, *measure.betas])
 
 
-@pytest.mark.parametrize("num_ranks", [2, 3])
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("num_ranks", slow_after(1, [2, 3]))
+@pytest.mark.parametrize("name", slow_except({"fast_lanczos", "rank"}, RUNS))
 def test_a_run_that_ends_anywhere_goes_on_bit_for_bit(name, num_ranks, tmp_path):
     run = RUNS[name]
     whole = on_ranks(num_ranks, lambda comm: numbers(run(Rows(comm).A, progress=False)))

@@ -97,6 +97,7 @@ def test_without_procfs_it_is_the_physical_memory(tmp_path, monkeypatch):
     assert available_bytes(proc=tmp_path / "none", cgroup=tmp_path / "none") == 4096 * 1000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is not held elsewhere")
 def test_the_limit_of_the_address_space_counts_less_what_is_mapped():
     code = (

@@ -36,6 +36,7 @@ def run(folder, *arguments):
     return float.fromhex(number), messages
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
 def test_a_broken_cache_does_not_end_a_run(tmp_path):
     expected, messages = run(tmp_path)
@@ -50,6 +51,7 @@ def test_a_broken_cache_does_not_end_a_run(tmp_path):
     assert f"Empty the folder {tmp_path}" in messages
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
 def test_a_full_disk_under_the_cache_does_not_end_a_run(tmp_path):
     expected, _ = run(tmp_path / "good")

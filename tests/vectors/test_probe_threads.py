@@ -12,6 +12,7 @@ from specdens._vectors import probes
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
 def test_a_chunk_depends_on_seed_probe_and_chunk_alone(monkeypatch, dtype, kind, threads):
     monkeypatch.setattr(probes, "PROBE_CHUNK", 1000)
+    monkeypatch.setattr(probes, "_PIECE", 300)  # a chunk is drawn in pieces, the last of them shorter
     monkeypatch.setattr(probes, "_ENTRIES_FOR_THREADS", 1)
     monkeypatch.setattr(probes, "num_threads", lambda: threads)
     vectors, n, indices = sd.as_operator(np.eye(2, dtype=dtype)).vectors, 3500, (7, 0, 2)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slow_cases import slow_after
 
 from specdens._vectors.base import Terms, Vectors, dtype_name
 from specdens._vectors.factory import vectors_like
@@ -212,6 +213,7 @@ def test_what_is_said_to_be_in_place_writes_into_the_given_memory(name, columns)
         assert not np.array_equal(before, vectors.to_host(y))
 
 
+@pytest.mark.slow
 @COLUMNS
 def test_jax_operations_leave_their_arguments_alone(columns):
     jnp = pytest.importorskip("jax.numpy")
@@ -250,8 +252,10 @@ def test_what_is_not_finite_passes_in_silence(library):
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch"])
-@pytest.mark.parametrize("entries", ["constant", "random"])
-@pytest.mark.parametrize("shape", [(20_000_000,), (5_000_000, 4)], ids=["vector", "block"])
+@pytest.mark.parametrize("entries", slow_after(1, ["constant", "random"]))
+@pytest.mark.parametrize(
+    "shape", [(20_000_000,), pytest.param((5_000_000, 4), marks=pytest.mark.slow)], ids=["vector", "block"]
+)
 def test_float32_reductions_are_accurate_to_float64(name, entries, shape):
     """Summed in float32, n = 2·10⁷ constant entries are off by percents; chunks in float64 leave 1e-12."""
     xp = pytest.importorskip(name)
@@ -281,6 +285,7 @@ def test_no_operation_makes_a_temporary_the_size_of_a_vector():
         "three_term": lambda: vectors.three_term(y, x, z, Terms(a, a, a)),
         "scale": lambda: vectors.scale(a, x),
         "block dot": lambda: vectors.dot(block, block),
+        "largest": lambda: vectors.largest(block),
         "block scale": lambda: vectors.scale(np.asarray([0.5, 2.0]), block),
         "coefficients": lambda: vectors.coefficients(block, x),
         "subtract": lambda: vectors.subtract(block, np.asarray([0.5, 2.0]), x),
@@ -295,6 +300,7 @@ def test_no_operation_makes_a_temporary_the_size_of_a_vector():
     assert all(peak < 5e5 for label, peak in peaks.items() if label not in ("coefficients", "subtract")), peaks
 
 
+@pytest.mark.slow
 def test_orthonormal_columns_of_many_float32_rows_have_norm_one():
     torch = pytest.importorskip("torch")
     V = torch.randn((8_000_000, 2), generator=torch.Generator().manual_seed(0))
