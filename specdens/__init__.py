@@ -1,6 +1,6 @@
 """specdens: the density of the eigenvalues of anything that can multiply a vector."""
 
-from specdens import adapters, analysis
+from specdens import adapters, analysis, typing
 from specdens._cross.density import CrossDensity
 from specdens._cross.measure import CrossMeasure
 from specdens._cross.rule import CrossEstimate
@@ -110,6 +110,7 @@ __all__ = [
     "spectral_density",
     "subspace_iteration",
     "top_eigenpairs",
+    "typing",
     "weighted_measure",
     "xtrace",
 ]

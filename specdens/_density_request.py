@@ -17,17 +17,23 @@ from specdens._lanczos.fast import DEFAULT_STEPS, fast_lanczos, steps_within
 from specdens._lanczos.slow import slow_lanczos
 from specdens._lanczos.to_tolerance import lanczos_to_tolerance
 from specdens._measure.base import Measure
+from specdens._measure.quadrature import check_takes_arrays
 from specdens._operators.base import CheaperForm, Operator
+from specdens._operators.csr import SparseMatrix
+from specdens._operators.wrappers import Wrapper
 from specdens._running.executor import ExecutorLike
 from specdens._running.monitor import Monitor
 from specdens._running.start_vectors import as_probes
-from specdens._validate import as_choice, as_count, as_positive
+from specdens._validate import as_choice, as_count, as_positive, as_seed
 
 METHODS = ("fast_lanczos", "slow_lanczos", "kpm")
 DEFAULT_LOG_STEPS = 2048
 
 _ENOUGH_SAMPLES = 8000  # eigenvalues times probes: the noise of a picture is then below a tenth
 _MOST_PROBES = 8
+_CHEAP_PROBES = 4  # of a matrix whose products are cheap
+_CHEAP = 2**27  # multiplications in all that take half a second
+_PASSES = 10  # multiplications per entry of a vector and step
 
 
 @dataclass(frozen=True)
@@ -55,21 +61,30 @@ class DensityRequest:
         method = self.method or "fast_lanczos"
         return {"method": method, "rank": int(self.rank), "function": function, "seed": int(self.seed)}
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What processes that compute together must agree on, under the names of the arguments."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        start = fields.pop("start_vectors")
+        return {**fields, "probes": start if start is None or isinstance(start, str) else "given"}
+
     # -- checks --------------------------------------------------------------------------------------------------
 
     def check(self, A: Operator) -> None:
         """Refuse what cannot be done, before the first product."""
+        as_seed(self.seed)
         if self.method is not None:
             as_choice("method", self.method, METHODS)
         if self.num_probes is not None:
             as_count("num_probes", self.num_probes)
         as_count("rank", self.rank, minimum=0, maximum=A.bulk_dimension)
-        if self.num_steps is not None and A.bulk_dimension > self.rank:
-            limit = "the dimension less the rank" if self.rank else "the dimension"
-            as_count("num_steps", self.num_steps, maximum=A.bulk_dimension - self.rank, limit=limit)
+        if self.num_steps is not None:
+            as_count("num_steps", self.num_steps)
         is_log = isinstance(self.function, str) and self.function == "log"
         if not (self.function is None or callable(self.function) or is_log):
             raise ValueError(f'`function` must be None, "log" or a function; got {self.function!r}')
+        if callable(self.function):
+            check_takes_arrays("function", self.function)
         if self.known_moments is not None and self.method == "kpm":
             raise ValueError('`known_moments` needs a Lanczos method; got method="kpm"')
         self._check_effort()
@@ -112,6 +127,14 @@ class DensityRequest:
     def _is_adaptive(self) -> bool:
         return self.tol is not None or self.max_products is not None
 
+    def within(self, A: Operator) -> tuple[DensityRequest, tuple[str, ...]]:
+        """Return the request with no more steps than there are eigenvalues to find, and a remark if that changes it."""
+        most = A.bulk_dimension - self.rank
+        if self.num_steps is None or not 0 < most < self.num_steps:
+            return self, ()
+        left = f"the {A.bulk_dimension} eigenvalues" + (f", of which {self.rank} were deflated" if self.rank else "")
+        return replace(self, num_steps=most), (f"{most} steps instead of {self.num_steps}: no more than {left}",)
+
     # -- defaults ------------------------------------------------------------------------------------------------
 
     def steps(self, A: Operator) -> int:
@@ -131,10 +154,20 @@ class DensityRequest:
         return min(max(2, math.ceil(math.pi / 2 * width / resolution)), A.bulk_dimension)
 
     def probes(self, A: Operator) -> int:
-        """Return the number of probes: what was asked for, or enough for a picture without much noise."""
+        """Return the number of probes: what was asked for, or enough for a picture without much noise.
+
+        Of explicit matrices more are taken where their products are cheap: half a second in all.
+        """
         if self.num_probes is not None:
             return self.num_probes
-        return max(1, min(_MOST_PROBES, math.ceil(_ENOUGH_SAMPLES / max(A.bulk_dimension, 1))))
+        enough = math.ceil(_ENOUGH_SAMPLES / max(A.bulk_dimension, 1))
+        inner = A
+        while isinstance(inner, Wrapper):
+            inner = inner.A
+        if isinstance(inner, SparseMatrix) and not self._is_adaptive:
+            work = self.steps(A) * (inner.A.nnz + _PASSES * A.shape[0])
+            enough = max(enough, min(_CHEAP_PROBES, _CHEAP // max(work, 1)))
+        return max(1, min(_MOST_PROBES, enough))
 
     def _is_exact(self, A: Operator) -> bool:
         """Return whether to compute all eigenvalues: where that is cheap, or no dearer than what was asked for."""

@@ -14,20 +14,18 @@ from specdens._density.density import Density
 from specdens._density_request import DensityRequest
 from specdens._distributions.cdf import Floats
 from specdens._eigenpairs.top import top_eigenpairs
-from specdens._lanczos.fast import DEFAULT_STEPS
 from specdens._measure.base import Measure
 from specdens._measure.known_moments import as_moments
 from specdens._operators.base import CheaperForm, Operator
 from specdens._operators.convert import as_operator
 from specdens._operators.deflation import deflate
 from specdens._operators.entry_moments import entry_moments
+from specdens._running.agreement import check_same_call
 from specdens._running.executor import ExecutorLike, as_executor
 from specdens._running.monitor import Monitor
 from specdens._running.progress import Progress
 
 _log = logging.getLogger("specdens")
-
-_FEW_EIGENVALUES = 32  # so many are drawn as they are, each a point mass
 
 
 def spectral_density(
@@ -59,9 +57,11 @@ def spectral_density(
         "fast_lanczos" holds three vectors per probe, "slow_lanczos" reorthogonalises fully, "kpm" takes Chebyshev
         moments. By default all eigenvalues are computed where that is cheap, else "fast_lanczos" runs: see the notes.
     num_steps : int, optional
-        The number of products per probe; by default 128, or 2048 for ``function="log"``, or the dimension if less.
+        The number of products per probe; by default 128, or 2048 for ``function="log"``. More than eigenvalues are cut
+        to their number, with a note.
     num_probes : int, optional
-        The number of random start vectors; by default 8 for small operators, and one from n = 8,000 on.
+        The number of random start vectors; by default 8 for small operators and one from n = 8,000 on, but up to four
+        of a CSR matrix whose products are cheap.
     rank : int, default 0
         How many eigenpairs of largest magnitude to find first and to take out: they become atoms of mass 1/n and the
         bulk is drawn on its own scale.
@@ -135,7 +135,9 @@ def spectral_density(
         method, num_steps, num_probes, rank, function, tol, max_products, seed, moments, probes, energy_resolution
     )
     request.check(operator)
-    executor = as_executor(executor)
+    request, remarks = request.within(operator)
+    executor = as_executor(executor, operator)
+    check_same_call(operator, "spectral_density", {**request.arguments, "checkpoint": checkpoint is not None})
     monitor = Monitor(progress=progress, checkpoint=checkpoint, checkpoint_interval=checkpoint_interval)
     monitor.attach(operator)
     with monitor.run(request.identity):
@@ -146,7 +148,7 @@ def spectral_density(
         spent = 0 if pairs is None else pairs.num_products
         measure, notes = request.run(operator, form, monitor, spent=spent, executor=executor)
     outliers = pairs if form is None or pairs is None else form.lift(pairs)
-    notes = (*notes, *(() if pairs is None else pairs.notes), *measure.notes)
+    notes = tuple(dict.fromkeys((*remarks, *notes, *(() if pairs is None else pairs.notes), *measure.notes)))
     return replace(_draw(measure, function, energy_resolution), outliers=outliers, notes=notes)
 
 
@@ -164,10 +166,6 @@ def _draw(
 ) -> Density:
     if width is not None:
         return measure.density(width=width)
-    if measure.probes == "exact" and measure.num_steps > _FEW_EIGENVALUES:
-        # many eigenvalues are drawn as a density, at the resolution of a run with this many steps
-        num_steps = min(DEFAULT_STEPS, measure.num_steps // 4)
-        return replace(_draw(measure.truncated(num_steps), function), measure=measure)
     if function is None:
         return measure.density()
     return measure.density_of(function) if callable(function) else measure.log_density()

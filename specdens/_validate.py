@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
-from typing import Any
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, TypeVar
+
+Class = TypeVar("Class", bound=type)
 
 
 def as_count(name: str, value: Any, *, minimum: int = 1, maximum: int | None = None, limit: str = "") -> int:
@@ -17,6 +22,13 @@ def as_count(name: str, value: Any, *, minimum: int = 1, maximum: int | None = N
     if maximum is not None and count > maximum:
         raise ValueError(f"`{name}` must be at most {limit or 'the dimension'} ({maximum}); got {count}")
     return count
+
+
+def as_seed(value: Any) -> int:
+    """Return `value` as a seed."""
+    if value is None:
+        raise TypeError("`seed` must be an integer; got None. The same seed gives the same result; take 0, 1, …")
+    return as_count("seed", value, minimum=0)
 
 
 def as_positive(name: str, value: Any, *, remedy: str = "") -> float:
@@ -35,3 +47,16 @@ def as_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(choices)}; got {value!r}")
     return str(value)
+
+
+def named_as(public: str) -> Callable[[Class], Class]:
+    """Let the methods of a class that is part of a public one call themselves by that one's name in Python's errors."""
+
+    def rename(part: Class) -> Class:
+        for name, member in vars(part).items():
+            if isinstance(member, FunctionType):
+                for function in (member, inspect.unwrap(member)):
+                    function.__qualname__ = f"{public}.{name}"
+        return part
+
+    return rename

@@ -11,10 +11,12 @@ from specdens._analysis.power_law import PowerLaw, fit_power_law
 from specdens._analysis.random_matrix_fit import LawFit, fit_marchenko_pastur, fit_semicircle
 from specdens._analysis.random_matrix_laws import MarchenkoPastur, Semicircle
 from specdens._measure.find_outliers import Outliers
+from specdens._measure.isolated_tail import IsolatedTail
 
 __all__ = [
     "Components",
     "Distance",
+    "IsolatedTail",
     "LawFit",
     "MarchenkoPastur",
     "Outliers",

@@ -12,6 +12,7 @@ from specdens._analysis.random_matrix_laws import Law
 from specdens._density.density import Density
 from specdens._distributions.cdf import Cdf, Floats, wasserstein
 from specdens._measure.base import Measure
+from specdens._measure.error_arithmetic import format_error
 
 Spectrum: TypeAlias = Measure | Density | Law | NDArray[np.float64]
 
@@ -26,6 +27,14 @@ class Distance(float):
     noise : float
         The distance that random probes cause on average between two runs on one spectrum. Spectra that are not much
         further apart than this cannot be told apart.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> a, b = (sd.spectral_density(np.diag(np.linspace(0, 1, 300) + shift)) for shift in (0.0, 0.25))
+    >>> distance = sd.analysis.distance(a, b)
+    >>> round(float(distance), 6)
+    0.25
     """
 
     stderr: float
@@ -35,6 +44,10 @@ class Distance(float):
         self = super().__new__(cls, value)
         self.stderr, self.noise = stderr, noise
         return self
+
+    def __repr__(self) -> str:
+        """Return the distance with its error and what sampling alone causes."""
+        return f"{format_error(float(self), self.stderr)} (sampling alone: {self.noise:.2g})"
 
 
 def distance(a: Spectrum, b: Spectrum, *, relative: bool = False) -> Distance:
@@ -83,7 +96,7 @@ def distance(a: Spectrum, b: Spectrum, *, relative: bool = False) -> Distance:
     scale = (1.0 / float(width) if width > 0 else 0.0) if relative else 1.0
     measures = [each for each in map(_measure_behind, (a, b)) if each is not None]
     potential = _potential(F, G)
-    errors = [measure.trace(potential).stderr / measure.dimension for measure in measures]
+    errors = [measure.mean(potential).stderr for measure in measures]
     noise = [measure.sampling_distance() * measure.bulk_dimension / measure.dimension for measure in measures]
     moved = wasserstein(F, G)
     return Distance(

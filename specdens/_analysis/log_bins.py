@@ -58,7 +58,9 @@ def log_bins(measure: Measure, part: Part, limits: tuple[float, float] | None = 
         cuts = cuts[1:]  # the smallest node stands for all that lies below it, maybe by decades
     edges = np.column_stack([fine[cuts[:-1]], fine[cuts[1:]]])
     signed = [_ends(measure, a, b, part) for a, b in edges]
-    stderr = [float(np.linalg.norm([measure.count(*pair).stderr for pair in pairs])) for pairs in signed]
+    stderr = [
+        float(np.linalg.norm([measure.dimension * measure.weight(*pair).stderr for pair in pairs])) for pairs in signed
+    ]
     return LogBins(edges, np.diff(counts[cuts]), np.array(stderr))
 
 

@@ -43,8 +43,11 @@ def outliers(measure: Measure | Density, *, separation: float = 1.25, max_share:
 
     Notes
     -----
-    A heavy tail has no edge: its largest eigenvalues may be far apart, and count. An outlier that has not converged is
-    part of the bulk; more steps resolve it.
+    A heavy tail has no edge, and its largest eigenvalues are far apart. There a gap must also be wide in the logarithm
+    of the distance from the centre, half as many spans. Isolated eigenvalues that no gap separates are listed in
+    `Outliers.tails`, with the place of the widest gap and how often tails that fall like a power have one as wide; a
+    smaller `separation` names what lies beyond it. An outlier that has not converged is part of the bulk; more steps
+    resolve it.
 
     Examples
     --------

@@ -49,6 +49,14 @@ class PowerLaw:
         Which eigenvalues were counted; "both" counts them by magnitude.
     num_bins : int
         How many bins the line was fitted to.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> tail = (np.arange(1, 5001) / 5000) ** -1.0  # density ∝ λ⁻²
+    >>> law = sd.analysis.fit_power_law(sd.fast_lanczos(np.diag(tail), num_steps=200, num_probes=4), range=(2, 200))
+    >>> bool(abs(law.exponent + 2) < 3 * law.stderr)
+    True
     """
 
     exponent: float

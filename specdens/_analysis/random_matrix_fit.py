@@ -21,6 +21,7 @@ from specdens._validate import as_positive
 
 _TRIALS = 400
 _QUANTILE = 0.99
+_STRONG = 0.5  # power from which on a law that is not rejected means something
 
 
 LawType = TypeVar("LawType", bound=Law, covariant=True)
@@ -52,6 +53,14 @@ class LawFit(Generic[LawType]):
         The probability that this test finds out a flat spectrum, with this dimension and these probes.
     measure : Measure
         What was compared.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> Z = np.random.default_rng(0).standard_normal((600, 600))
+    >>> fit = sd.analysis.fit_semicircle(sd.fast_lanczos((Z + Z.T) / np.sqrt(1200), num_probes=4))
+    >>> fit.follows, bool(abs(fit.law.radius - 2) < 0.1)
+    (True, True)
     """
 
     law: LawType
@@ -95,15 +104,22 @@ class LawFit(Generic[LawType]):
         )  # fmt: skip
 
     def __repr__(self) -> str:
+        near, likely = self.distance <= self.limit, self.p_value > LEVEL
+        reasons = [text for text, good in (("it is too far away", near), ("its moments differ", likely)) if not good]
         verdict = "follows" if self.follows else "does not follow"
         without = f", without {self.num_outliers} outlier{'s'[: self.num_outliers != 1]}" if self.num_outliers else ""
         return (
-            f"{verdict} {self.law}{without}\n"
-            f"  W1 / width    {self.distance:.2g}; sampling and quadrature explain up to {self.limit:.2g} "
-            f"({self.sampling:.2g} expected from sampling)\n"
-            f"  moments       p = {self.p_value:.2g}; a flat spectrum would be found out in "
-            f"{100 * self.power:.3g} % of runs"
+            f"{verdict} {self.law}{without}{': ' if reasons else ''}{' and '.join(reasons)}\n"
+            f"  distance      {self.distance:.2g} of the law's width (W1); errors of the run account for up to "
+            f"{self.limit:.2g}\n"
+            f"  moments       p = {self.p_value:.2g} for moments this far from the law's; below {LEVEL:g} they differ\n"
+            f"  power         {self._power()}"
         )
+
+    def _power(self) -> str:
+        """Return in words how much the test can tell."""
+        told = f"the test would reject a flat spectrum with probability {self.power:.2g}"
+        return told if self.power > _STRONG else f"weak: {told}. More probes tell more, if the matrix is large enough."
 
 
 def fit_semicircle(measure: Measure | Density, *, exclude_outliers: bool = True) -> LawFit[Semicircle]:

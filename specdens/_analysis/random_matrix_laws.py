@@ -26,6 +26,13 @@ class Semicircle:
         The middle c of the support.
     radius : float
         Half the width R of the support.
+
+    Examples
+    --------
+    >>> import specdens as sd
+    >>> law = sd.analysis.Semicircle(center=0.0, radius=2.0)
+    >>> law.support.lo, law.support.hi, float(law.density(0.0).round(6))
+    (-2.0, 2.0, 0.31831)
     """
 
     center: float
@@ -94,6 +101,13 @@ class MarchenkoPastur:
         The ratio γ = n/m.
     scale : float
         σ², which is the mean of the law.
+
+    Examples
+    --------
+    >>> import specdens as sd
+    >>> law = sd.analysis.MarchenkoPastur(gamma=0.25, scale=1.0)
+    >>> law.support.lo, law.support.hi
+    (0.25, 2.25)
     """
 
     gamma: float

@@ -12,6 +12,7 @@ import click
 from specdens._cli.failures import need, one_line
 from specdens._cli.terminal import say
 from specdens._density.density import Density
+from specdens._plotting.single import add_legend
 from specdens._printable import printable
 from specdens._storage.atomic_write import replacing
 from specdens._storage.csv import write_csv
@@ -99,10 +100,8 @@ def write_density(path: Path, density: Density, scales: Scales, *, title: str | 
 
 def draw_density(density: Density, ax: Any, scales: Scales) -> None:
     """Draw a density with a legend."""
-    from specdens._plotting.single import add_legend
-
     density.plot(ax, log_y=scales.log_y, x=scales.x)
-    add_legend(ax)
+    add_legend(ax, [density])
 
 
 def write_picture(path: Path, draw: Callable[[Any], Any], *, title: str | None = None) -> None:

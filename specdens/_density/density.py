@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from specdens._density.folding import smoothed_like
 from specdens._density.readings import MeasureReadings
 from specdens._density.report import describe
 from specdens._deprecation import resolve_renamed
 from specdens._distributions.atoms import Atoms
 from specdens._distributions.cdf import Cdf, Floats, mixture
+from specdens._plotting.axes import error_band
 from specdens._plotting.single import linear_width_of, plot_density
 from specdens._plotting.svg import density_html
 from specdens._printable import printable
@@ -61,6 +63,16 @@ class Density(MeasureReadings):
         At every grid point the width h of the kernel, in units of the axis: a Gaussian's standard deviation.
     atom_stderr : ndarray or None
         The standard errors of the masses of the atoms.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> density = sd.spectral_density(np.diag(np.linspace(0, 1, 2000)), num_steps=64)
+    >>> round(density.mass() + density.mass_outside, 12)
+    1.0
+    >>> inside = (density.grid > 0.2) & (density.grid < 0.8)
+    >>> float(np.mean(density.values[inside]).round(1))
+    1.0
     """
 
     grid: Floats
@@ -88,6 +100,30 @@ class Density(MeasureReadings):
         """
         return float(np.sum(self.values * np.diff(self.edges))) + self.atoms.mass()
 
+    def band(self, *, log: bool = False) -> tuple[Floats, Floats]:
+        """Return two standard errors below and above the values.
+
+        Parameters
+        ----------
+        log : bool, default False
+            Whether the band is for a logarithmic axis, where values − 2 stderr may have no place: it then has the same
+            upper end and reaches as far down as up on the logarithm, to values² / (values + 2 stderr).
+
+        Returns
+        -------
+        lower, upper : ndarray
+            The ends of the band, neither below 0.
+
+        Examples
+        --------
+        >>> import numpy as np, specdens as sd
+        >>> density = sd.fast_lanczos(np.diag(np.linspace(0, 1, 500)), num_steps=20).density()
+        >>> lower, upper = density.band(log=True)
+        >>> bool(np.allclose(lower * upper, density.values**2))
+        True
+        """
+        return error_band(self.values, self.stderr, log=log)
+
     def cdf(self, x: ArrayLike) -> Floats:
         """Return the mass at or below x of what is drawn, atoms included.
 
@@ -113,6 +149,39 @@ class Density(MeasureReadings):
         """
         drawn = Cdf.of_slabs(self.edges[:-1], self.edges[1:], self.values * np.diff(self.edges))
         return mixture([(1.0, drawn), (1.0, Cdf.of_atoms(*self.atoms))])
+
+    def smooth(self, eigenvalues: ArrayLike) -> Floats:
+        """Return exact eigenvalues smoothed as this density is: the curve that `values` is an estimate of.
+
+        Each eigenvalue becomes a Gaussian of the width `resolution` at its place. Like the density's own curve it is
+        folded at the outermost eigenvalues, so that no mass lies beyond them; with ``kernel="gaussian"`` it is not.
+        Eigenvalues that are `atoms` of the density are left out.
+
+        Parameters
+        ----------
+        eigenvalues : array_like
+            All eigenvalues, on the axis of the density: f(λ) for a density of f(A).
+
+        Returns
+        -------
+        ndarray
+            The values on the cells of the grid.
+
+        Raises
+        ------
+        ValueError
+            If the eigenvalues are not finite numbers, or the kernel is not a Gaussian.
+
+        Examples
+        --------
+        >>> import numpy as np, specdens as sd
+        >>> e = np.linspace(-1, 1, 2000)
+        >>> density = sd.fast_lanczos(np.diag(e), num_steps=40, num_probes=8).density()
+        >>> shown = density.values > 0.01
+        >>> bool(np.mean(np.abs(density.smooth(e) - density.values)[shown] < 2 * density.stderr[shown]) > 0.9)
+        True
+        """
+        return smoothed_like(self, eigenvalues)
 
     def find_outliers(self, *, separation: float = 1.25, max_share: float = 0.05) -> Outliers:
         """Return the eigenvalues beyond the edges of the bulk; see `analysis.outliers`.
@@ -189,7 +258,7 @@ class Density(MeasureReadings):
         log_y : bool, default False
             Whether the density is on a logarithmic axis.
         band : bool, default True
-            Whether to draw two standard errors around it.
+            Whether to draw two standard errors around it, see `band`.
         annotate_outliers : bool, default True
             Whether to write the values of atoms and outliers, see `find_outliers`, beside them.
         log : bool, optional

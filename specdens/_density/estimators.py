@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from specdens._density.density import Density
+from specdens._density.folding import folded_averages
 from specdens._density.grid import MARGIN, uniform_edges, widened_point
 from specdens._density.kernel_width import Width, constant_width, interpolated_width, node_spacing
 from specdens._density.pieces import atom_intervals, cut, split
@@ -26,6 +27,7 @@ Function = Callable[[Floats], Floats]
 DEFAULT_KAPPA = 1.25
 """κ of the Gaussian kernel, from the code of the paper's authors; the paper's text has 3."""
 
+_FOLDED = 12.0  # widths of the kernel in a spectrum at whose ends it is folded
 _TAIL = 4.0  # widths of a Gaussian beyond which 3e-5 of its mass lies
 _PIECES = 4  # parts of a slab on the axis of the operator: each is narrower than a bump
 _PIECES_PUSHED = 16  # parts of a slab under a function, which may stretch some of them
@@ -88,26 +90,36 @@ def _node_density(measure: Measure, edges: Floats, widths: Sequence[Width], *, k
     shorter = _bumps(measure.shortened(lambda k: k - 1).smooth_rules, widths)
     by_slabs = local_square(edges, values, slabs, width)
     by_step = local_square(edges, values, shorter, width) / 2
-    stderr = standard_error(values, variance, np.minimum(by_slabs, by_step))
+    limited = max(float(np.max(rule.residuals)) for rule in measure.smooth_rules) > measure.rounding_room
+    stderr = standard_error(values, variance, np.minimum(by_slabs, by_step) if limited else 0.0)
     return finish(measure, values, stderr, edges, kernel=kernel, resolution=width)
 
 
 def pushed_density(
-    measure: Measure, *, f: Function, axis: str, num_points: int, kappa: float, edges: Floats | None
+    measure: Measure, *, f: Function, axis: str, num_points: int, kappa: float, edges: Floats | None, fold: bool = True
 ) -> Density:
     """Draw the density of f(A): the best estimate of the distribution, pushed forward and smoothed with one width.
 
     Under a function that stretches part of the axis, as log does near zero, nodes become a comb; the slabs between
     them do not. The quadrature error adds the squared differences to the estimates from one step less, three quarters
-    and half of the steps.
+    and half of the steps. With `fold` the kernel is folded at the ends of what the spectrum becomes under f, so that no
+    mass lies beyond them: no singular value is negative.
     """
     kappa = check_kappa(kappa)
     rules = measure.smooth_rules
     interval = _image_interval(measure, f)
     sigma = gaussian_width(interval, _most_nodes(rules), kappa)
+    ends = _reach(measure, interval, f)
+    fold = fold and ends.width > _FOLDED * sigma
+
+    def averages(edges: Floats, bumps: Bumps, second_masses: Floats | None) -> tuple[Floats, Floats]:
+        if fold:
+            return folded_averages(edges, bumps, ends, second_masses)
+        return cell_averages(edges, bumps, second_masses)
+
     if edges is None:
-        edges = _edges(_reach(measure, interval, f), _TAIL * sigma if rules else 0.0, num_points)
-    kernel = f"Gaussian, σ = {sigma:.4g} (κ = {kappa:g})"
+        edges = _edges(ends, _TAIL * sigma if rules else 0.0, num_points, keep_sign=fold)
+    kernel = f"Gaussian, σ = {sigma:.4g} (κ = {kappa:g}){' on the estimated distribution' if fold else ''}"
     atoms = _pushed_atoms(measure.atoms, f)
     if not rules:
         empty = np.zeros(edges.size - 1)
@@ -119,12 +131,14 @@ def pushed_density(
         width=sigma,
         dimension=measure.bulk_dimension,
         sampling_variance=measure.sampling_variance,
+        averages=averages,
     )
     slabs = _pushed_slabs(measure, f, width)
-    values = np.mean([cell_averages(edges, each)[0] for each in slabs], axis=0)
+    values = np.mean([averages(edges, each, None)[0] for each in slabs], axis=0)
     shorter = [measure.shortened(cut) for cut in (lambda k: k - 1, lambda k: 3 * k // 4, lambda k: k // 2)]
     error: Floats = sum(
-        (local_square(edges, values, _pushed_slabs(less, f, width), sigma) for less in shorter), np.zeros(values.shape)
+        (local_square(edges, values, _pushed_slabs(less, f, width), sigma, averages) for less in shorter),
+        np.zeros(values.shape),
     )
     stderr = standard_error(values, variance, error)
     resolution = np.full(values.size, sigma)
@@ -148,6 +162,7 @@ def log_density(
         num_points=num_points,
         kappa=kappa,
         edges=edges,
+        fold=False,
     )
     density = replace(density, epsilon=epsilon)
     return density if per == "log" else _per_lambda(density, epsilon)
@@ -224,7 +239,7 @@ def _pushed_bumps(rules: Sequence[Rule], f: Function, width: Width) -> list[Bump
 
 def _pushed_slabs(measure: Measure, f: Function, width: Width) -> list[Bumps]:
     """Return the best estimate outside the atoms, of mass 1, in parts that are pushed forward."""
-    pieces, _ = cut(measure.whole_cdf, atom_intervals(measure))
+    pieces, _ = cut(measure.whole_cdf, atom_intervals(measure, measure.atoms))
     length = pieces.hi - pieces.lo
     x, mass = split(pieces, np.where(length > 0, 2 * length / _PIECES_PUSHED, 1.0))
     share = measure.probe_mass * len(measure.smooth_rules)
@@ -256,9 +271,13 @@ def _reach(measure: Measure, interval: Interval, f: Function) -> Interval:
     return _span(np.concatenate([*images, interval]))
 
 
-def _edges(interval: Interval, tail: float, num_points: int) -> Floats:
+def _edges(interval: Interval, tail: float, num_points: int, *, keep_sign: bool = False) -> Floats:
+    """Return the default grid: with some room at either end, but not across zero where the sign is known."""
     room = max(MARGIN * interval.width, tail)
-    return uniform_edges(interval.lo - room, interval.hi + room, num_points)
+    lo, hi = interval.lo - room, interval.hi + room
+    if keep_sign:
+        lo, hi = max(lo, 0.0) if interval.lo >= 0 else lo, min(hi, 0.0) if interval.hi <= 0 else hi
+    return uniform_edges(lo, hi, num_points)
 
 
 def _width_map(rule: Rule, floor: float) -> Width:

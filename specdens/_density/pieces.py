@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from specdens._distributions.atoms import Atoms
 from specdens._distributions.cdf import Cdf, Floats
 
 if TYPE_CHECKING:
@@ -44,11 +45,21 @@ def cut(cdf: Cdf, points: PointMasses) -> tuple[Pieces, Floats]:
     return Pieces(lo[keep][order], hi[keep][order], mass[keep][order]), within
 
 
-def atom_intervals(measure: Measure) -> PointMasses:
-    """Return the atoms of a measure with the intervals that rounding may move them within."""
-    x = measure.atoms.positions
+def atom_intervals(measure: Measure, atoms: Atoms) -> PointMasses:
+    """Return atoms of a measure with the intervals that rounding may move them within."""
+    x = atoms.positions
     room = np.maximum(measure.rounding_room, measure.eps**0.75 * np.max(np.abs(x), initial=0.0))
     return PointMasses(x, x - room, x + room)
+
+
+def standing_apart(points: PointMasses, cdf: Cdf, distance: Floats, mass: float) -> PointMasses:
+    """Return the points with less than `mass` around them, within their distance, that does not belong to points."""
+    own = np.concatenate([[0.0], np.cumsum(cdf(points.hi) - cdf(points.lo, side="left"))])
+    around = cdf(points.positions + distance) - cdf(points.positions - distance, side="left")
+    first = np.searchsorted(points.positions, points.positions - distance, side="left")
+    last = np.searchsorted(points.positions, points.positions + distance, side="right")
+    keep = around - (own[last] - own[first]) < mass
+    return PointMasses(*(part[keep] for part in points))
 
 
 def union(first: PointMasses, second: PointMasses) -> PointMasses:

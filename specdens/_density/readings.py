@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, overload
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from specdens._distributions.cdf import Floats
+from specdens._validate import named_as
 
 if TYPE_CHECKING:
     from specdens._measure.base import Measure
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from specdens._measure.estimate import Estimate, Estimates
 
 
+@named_as("Density")
 class MeasureReadings:
     """The part of `Density` that asks its measure: of the eigenvalues λ, whatever axis and kernel the density has."""
 
@@ -38,7 +41,7 @@ class MeasureReadings:
         """Return the smallest λ below which the share q of the eigenvalues lies; see `Measure.quantile`."""
         return self.measure.quantile(q)
 
-    def trace(self, f: Callable[[Floats], ArrayLike]) -> Estimate:
+    def trace(self, f: Callable[[Floats], ArrayLike] = np.asarray) -> Estimate:
         """Return tr f(A); see `Measure.trace`."""
         return self.measure.trace(f)
 

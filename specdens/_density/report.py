@@ -24,12 +24,14 @@ def describe(density: Density) -> str:
         f"Density per unit {density.axis}: {density.grid.size} points in [{lo:.6g}, {hi:.6g}]",
         f"  kernel        {density.kernel}",
         f"  resolution    {_describe_resolution(density)}",
-        f"  mass          {density.mass():.6g} (atoms {density.atoms.mass():.3g}, off the grid "
-        f"{max(density.mass_outside, 0.0):.2g})",
+        f"  mass          {density.mass():.6g} ({density.atoms.mass():.3g} of it in atoms), and "
+        f"{max(density.mass_outside, 0.0):.2g} outside this interval",
         f"  atoms         {_describe_atoms(density)}",
         f"  typical error {_typical_error(density)}",
         f"  from          {density.measure!r}",
     ]
+    if density.measure.probes == "given":
+        lines.append("  masses        weights of the given start vectors: read them with weight(lo, hi) and mean(f)")
     pairs = density.outliers
     if pairs is not None:
         lines.append(f"  eigenpairs    {pairs.rank} deflated, found with {pairs.num_products} products")
@@ -40,12 +42,15 @@ def _describe_atoms(density: Density) -> str:
     atoms, errors = density.atoms, density.atom_stderr
     if not atoms.positions.size:
         return "none"
-    heaviest = np.argsort(-atoms.masses, kind="stable")[:_SHOWN]
+    places = [format_eigenvalue(float(position), density) for position in atoms.positions]
+    masses = [f"{mass:.3g}" for mass in atoms.masses]
+    # zero first, then the heaviest; those of one mass from left to right
+    order = sorted(range(len(places)), key=lambda i: (places[i] != "0", -float(masses[i]), atoms.positions[i]))
     words = []
-    for i in sorted(heaviest):
+    for i in order[:_SHOWN]:
         error = f" ± {errors[i]:.1g}" if errors is not None and errors[i] > 1e-4 * atoms.masses[i] else ""
-        words.append(f"{atoms.masses[i]:.3g}{error} at {format_eigenvalue(float(atoms.positions[i]), density)}")
-    return ", ".join(words) + (f", … ({atoms.positions.size} in all)" if atoms.positions.size > _SHOWN else "")
+        words.append(f"{masses[i]}{error} at {places[i]}")
+    return ", ".join(words) + (f", and {len(places) - _SHOWN} more" if len(places) > _SHOWN else "")
 
 
 def _describe_resolution(density: Density) -> str:
@@ -64,8 +69,11 @@ def _typical_error(density: Density) -> str:
         return "no smooth part"
     drawn = density.values > _DRAWN * peak
     total = np.hypot(density.stderr, smoothing_error(density))
-    share = float(np.median(total[drawn] / density.values[drawn]))
-    return f"{100 * share:.2g} % where the density is not small, smoothing included"
+    percent = 100 * float(np.median(total[drawn] / density.values[drawn]))
+    share = f"{percent:.2g}" if percent < 99.5 else f"{percent:.0f}"
+    if density.measure.probes == "exact":
+        return f"no sampling error; smoothing moves the curve by about {share} %"
+    return f"{share} % where the density is not small, smoothing included"
 
 
 def smoothing_error(density: Density) -> Floats:

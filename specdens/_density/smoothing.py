@@ -51,6 +51,10 @@ def cell_averages(edges: Floats, bumps: Bumps, second_masses: Floats | None = No
     return first / sizes, second
 
 
+Averages = Callable[[Floats, Bumps, "Floats | None"], tuple[Floats, Floats]]
+"""A function like `cell_averages`."""
+
+
 def local_mean(edges: Floats, values: Floats, half_width: Floats | float) -> Floats:
     """Return the mean of a non-negative cell-wise constant function over [x − half_width, x + half_width] for every x.
 
@@ -92,7 +96,13 @@ def slab_bumps(cdf: Cdf, widths: Callable[[Floats], Floats], num_pieces: int) ->
 
 
 def draw(
-    edges: Floats, bumps: Sequence[Bumps], *, width: Floats | float, dimension: int, sampling_variance: float
+    edges: Floats,
+    bumps: Sequence[Bumps],
+    *,
+    width: Floats | float,
+    dimension: int,
+    sampling_variance: float,
+    averages: Averages = cell_averages,
 ) -> tuple[Floats, Floats]:
     """Return the mean of several smoothed rules over the cells, and its sampling variance.
 
@@ -108,13 +118,21 @@ def draw(
         The number of eigenvalues that the bumps stand for.
     sampling_variance
         The variance of a mean over the probes, in units of the variance over the spectrum.
+    averages
+        `cell_averages`, or what folds bumps at the ends of the spectrum.
     """
-    both = [cell_averages(edges, each, variance_masses(each.masses, dimension)) for each in bumps]
+    both = [averages(edges, each, variance_masses(each.masses, dimension)) for each in bumps]
     values, second = (np.mean([pair[i] for pair in both], axis=0) for i in (0, 1))
     return values, local_mean(edges, sampling_variance * np.maximum(second - values**2, 0.0), width)
 
 
-def local_square(edges: Floats, values: Floats, others: Sequence[Bumps], width: Floats | float) -> Floats:
+def local_square(
+    edges: Floats,
+    values: Floats,
+    others: Sequence[Bumps],
+    width: Floats | float,
+    averages: Averages = cell_averages,
+) -> Floats:
     """Return the mean square, over two widths on either side, of the difference to another drawing."""
-    other = np.mean([cell_averages(edges, each)[0] for each in others], axis=0)
+    other = np.mean([averages(edges, each, None)[0] for each in others], axis=0)
     return local_mean(edges, (values - other) ** 2, 2 * width)

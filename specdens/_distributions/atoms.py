@@ -18,6 +18,13 @@ class Atoms(NamedTuple):
         Where they are.
     masses : ndarray
         Their shares of all eigenvalues.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> positions, masses = sd.spectral_density(np.diag([1.0, 1.0, 1.0, 5.0])).atoms
+    >>> positions.round(12).tolist(), masses.round(12).tolist()
+    ([1.0, 5.0], [0.75, 0.25])
     """
 
     positions: NDArray[np.float64]
@@ -32,7 +39,7 @@ class Atoms(NamedTuple):
         Atoms
             Empty arrays.
         """
-        return cls(np.empty(0), np.empty(0))
+        return _NONE
 
     def mass(self) -> float:
         """Return the sum of the masses.
@@ -58,6 +65,9 @@ class Atoms(NamedTuple):
             Atoms at the same positions.
         """
         return Atoms(self.positions, self.masses * factor)
+
+
+_NONE = Atoms(np.empty(0), np.empty(0))  # asked for at every step of a recurrence
 
 
 def merge_atoms(groups: Iterable[Atoms], *, tolerance: float) -> Atoms:

@@ -23,6 +23,15 @@ class Cdf:
     ----------
     positions, values : ndarray
         The knots, both non-decreasing. The function is 0 left of the first knot and constant right of the last.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> cdf = sd.spectral_density(np.diag([1.0, 1.0, 1.0, 5.0])).distribution()
+    >>> cdf([0.0, 2.0, 6.0]).round(12).tolist()
+    [0.0, 0.75, 1.0]
+    >>> float(cdf.quantile(0.9))
+    5.0
     """
 
     positions: Floats

@@ -48,6 +48,15 @@ class Measure(DistributionReadings, Summaries, Drawings):
         How long the run took.
     notes : tuple of str
         Remarks on the run, such as a resumption with other versions.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> A = np.diag(np.linspace(0, 1, 2000))
+    >>> def below(measure: sd.Measure) -> float:
+    ...     return measure.count(-np.inf, 0.25).value
+    >>> bool(abs(below(sd.fast_lanczos(A, num_probes=4)) - below(sd.kpm(A, num_probes=4))) < 60)
+    True
     """
 
     @property
@@ -106,7 +115,7 @@ class Measure(DistributionReadings, Summaries, Drawings):
         Parameters
         ----------
         z : array_like
-            Complex points; real ones must lie outside the spectrum.
+            Complex points; real ones must lie outside the spectrum, beyond its ends or in a gap.
         terminator : {None, "auto", "sqrt"}, optional
             How the continued fraction of the recurrence ends. None: after the last step, as for a finite matrix.
             "auto": with the square root of an infinite system with one band where the coefficients have reached their
@@ -122,7 +131,7 @@ class Measure(DistributionReadings, Summaries, Drawings):
         Raises
         ------
         ValueError
-            If "sqrt" is asked for and the coefficients have no limit.
+            If "sqrt" is asked for and the coefficients have no limit, or a real z lies inside a band.
 
         Examples
         --------
@@ -149,8 +158,23 @@ class Measure(DistributionReadings, Summaries, Drawings):
         -------
         Estimate
             The share, between 0 and 1, and its standard error.
+
+        Raises
+        ------
+        ValueError
+            If `lo` exceeds `hi`.
+
+        Examples
+        --------
+        >>> import numpy as np, specdens as sd
+        >>> chain = np.eye(400, k=1) + np.eye(400, k=-1)
+        >>> local = sd.fast_lanczos(chain, probes=np.eye(400)[200])
+        >>> round(local.weight(-1, 1).value, 1)
+        0.3
         """
-        value, stderr = self.count(lo, hi)
+        if not lo <= hi:
+            raise ValueError(f"`lo` must not exceed `hi`; got ({lo!r}, {hi!r})")
+        value, stderr = self.resolved.count(float(lo), float(hi))
         return Estimate(value / self.dimension, stderr / self.dimension)
 
     def mean(self, f: Callable[[Floats], ArrayLike]) -> Estimate:
@@ -166,7 +190,7 @@ class Measure(DistributionReadings, Summaries, Drawings):
         Estimate
             The mean and its standard error.
         """
-        value, stderr = self.trace(f)
+        value, stderr = self.sum_of(f)
         return Estimate(value / self.dimension, stderr / self.dimension)
 
     @abstractmethod

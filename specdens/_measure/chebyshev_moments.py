@@ -60,6 +60,15 @@ class ChebyshevMoments(Measure):
         Remarks on the run, such as a resumption with other versions.
     recurrences : tuple
         The state of the run with its vectors, kept by ``keep_vectors=True`` for `extend`; else empty.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> moments = sd.kpm(np.diag(np.linspace(-1, 1, 2001)), num_moments=64, num_probes=4)
+    >>> moments.mus.shape
+    (4, 64)
+    >>> float(abs(moments.count(-0.5, 0.5).value - 1001)) < 3 * moments.count(-0.5, 0.5).stderr
+    True
     """
 
     mus: Floats
@@ -139,7 +148,7 @@ class ChebyshevMoments(Measure):
     ) -> Density:
         return super().density(num_points, kernel=kernel, kappa=kappa, width=width, grid=grid)
 
-    def chebyshev_moments(self) -> tuple[Floats, Interval]:
+    def chebyshev_moments(self, num_moments: int | None = None) -> tuple[Floats, Interval]:
         """Return the moments of every probe, one row each, and their interval."""
         return self.mus, self.interval
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
@@ -12,7 +13,8 @@ from scipy.special import binom
 from specdens._distributions.atoms import Atoms, merge_atoms
 from specdens._distributions.cdf import Cdf, Floats, mixture
 from specdens._distributions.interval import Interval
-from specdens._measure.isolated import Isolated, find_isolated
+from specdens._exceptions import SpecdensWarning
+from specdens._measure.isolated import Isolated, converged_ranges, find_isolated, largest_multiplicity
 from specdens._measure.known_moments import corrected
 from specdens._measure.quadrature import Rule
 from specdens._measure.refined_cdf import refined_cdf
@@ -104,12 +106,20 @@ class MeasureCore(ABC):
     @cached_property
     def atoms(self) -> Atoms:
         """The point masses: the known atoms, and all nodes of a probe whose recurrence ended."""
-        exact = [_as_atoms(rule).scaled(self.probe_mass) for rule in self.rules if rule.exact]
-        scale = max(
-            (float(np.max(np.abs(a.positions))) for a in [self.known_atoms, *exact] if a.positions.size), default=0.0
-        )
+        return self._merged([self.known_atoms, *self._exact_atoms()])
+
+    @property
+    def exact_levels(self) -> Atoms:
+        """The nodes of the probes whose recurrences ended, with their share of the whole."""
+        return self._merged(self._exact_atoms())
+
+    def _exact_atoms(self) -> list[Atoms]:
+        return [_as_atoms(rule).scaled(self.probe_mass) for rule in self.rules if rule.exact]
+
+    def _merged(self, groups: list[Atoms]) -> Atoms:
+        scale = max((float(np.max(np.abs(a.positions))) for a in groups if a.positions.size), default=0.0)
         # two probes find the same eigenvalue to rounding, with room for its growth over the steps
-        return merge_atoms([self.known_atoms, *exact], tolerance=self.eps**0.75 * scale)
+        return merge_atoms(groups, tolerance=self.eps**0.75 * scale)
 
     @cached_property
     def isolated(self) -> Isolated | None:
@@ -120,6 +130,21 @@ class MeasureCore(ABC):
         return find_isolated(
             self.rules, dimension=self.bulk_dimension, eps=self.eps, is_complex=is_complex, simple=self.is_simple
         )
+
+    @cached_property
+    def hidden_mass(self) -> float:
+        """The mass of an atom that may lie unseen in a bulk: as heavy as the multiple eigenvalues that were found."""
+        if self.probes != "gaussian" or not self.has_residuals:
+            return 0.0
+        is_complex = self.dtype.startswith("complex")
+        largest = largest_multiplicity(self.rules, dimension=self.bulk_dimension, eps=self.eps, is_complex=is_complex)
+        return 0.8 * largest / max(self.bulk_dimension, 1)
+
+    @cached_property
+    def converged_ranges(self) -> tuple[Floats, Floats, Floats]:
+        """Where the nodes of every converged eigenvalue begin and end, and how far it may be from them."""
+        rules = self.rules if self.has_residuals else ()
+        return converged_ranges(rules, dimension=self.bulk_dimension, eps=self.eps)
 
     @cached_property
     def resolved(self) -> Resolved:
@@ -181,6 +206,17 @@ class MeasureCore(ABC):
         ends = self.bounds()
         room = _VECTOR_ROOM * self.eps + _COEFFICIENT_ROOM * float(np.finfo(np.float64).eps)
         return room * max(abs(ends.lo), abs(ends.hi))
+
+    def warn_of_weights(self, reading: str, instead: str) -> None:
+        """Warn that a number of eigenvalues, or a sum over them, was asked of given start vectors."""
+        if self.probes != "given" or self.num_probes >= self.bulk_dimension:
+            return
+        warnings.warn(
+            f"`{reading}` of given start vectors is {self.dimension} times their weight, not a sum over the "
+            f"eigenvalues, unless the vectors are random. `{instead}` is theirs. Leave `probes` out for eigenvalues.",
+            SpecdensWarning,
+            stacklevel=3,
+        )
 
     # -- sampling ------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,10 @@ from specdens._distributions.cdf import Cdf, Floats
 from specdens._measure.core import MeasureCore
 from specdens._measure.estimate import Count, Estimates
 from specdens._measure.quadrature import markov_bounds
+from specdens._validate import named_as
 
 
+@named_as("Measure")
 class DistributionReadings(MeasureCore):
     """The part of `Measure` that reads the distribution function."""
 
@@ -139,7 +141,8 @@ class DistributionReadings(MeasureCore):
         Parameters
         ----------
         lo, hi : float or array_like
-            The ends of the interval, which belong to it, or those of several intervals.
+            The ends of the interval, which belong to it, or those of several intervals. An end that is within the error
+            of a converged eigenvalue is taken to be at it.
 
         Returns
         -------
@@ -147,6 +150,11 @@ class DistributionReadings(MeasureCore):
             The number and its standard error, or arrays of these. For an interval that holds fewer than 1.5 nodes per
             probe the error allows for an eigenvalue of high multiplicity that the run has not resolved.
             ``count(lo, hi).interval(0.95)`` allows for the skewness of small numbers.
+
+        Warns
+        -----
+        SpecdensWarning
+            If the start vectors were given: their measure is not that of the eigenvalues. `weight` reads theirs.
 
         Raises
         ------
@@ -159,12 +167,13 @@ class DistributionReadings(MeasureCore):
         >>> value, stderr = sd.fast_lanczos(np.diag(np.linspace(0, 1, 10000))).count(0.25, 0.5)
         >>> bool(abs(value - 2500) < 2 * stderr < 300)
         True
-        >>> sd.fast_lanczos(np.diag([1.0, 2.0, 4.0]), probes=np.ones(3)).count([0, 2], [2, 5]).value.round(6)
+        >>> sd.SpectralMeasure.from_eigenvalues([1.0, 2.0, 4.0]).count([0, 2], [2, 5]).value.round(6)
         array([2., 2.])
         """
         ends = np.broadcast_arrays(np.asarray(lo, dtype=np.float64), np.asarray(hi, dtype=np.float64))
         if not np.all(ends[0] <= ends[1]):
             raise ValueError(f"`lo` must not exceed `hi`; got ({lo!r}, {hi!r})")
+        self.warn_of_weights("count", "weight(lo, hi)")
         counts = [self.resolved.count(float(a), float(b)) for a, b in zip(*(end.ravel() for end in ends), strict=True)]
         if ends[0].ndim == 0:
             return counts[0]

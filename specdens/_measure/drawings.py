@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from numpy.typing import ArrayLike
@@ -19,6 +20,7 @@ from specdens._density.estimators import (
     pushed_density,
 )
 from specdens._density.grid import edges_around
+from specdens._density.levels import is_few_levels
 from specdens._density.local_width import local_density
 from specdens._deprecation import deprecate_positional
 from specdens._distributions.cdf import Floats
@@ -26,7 +28,7 @@ from specdens._distributions.interval import Interval
 from specdens._measure.core import MeasureCore
 from specdens._measure.point_masses import find_point_masses
 from specdens._measure.quadrature import apply_function
-from specdens._validate import as_choice, as_positive
+from specdens._validate import as_choice, as_positive, named_as
 
 if TYPE_CHECKING:
     from specdens._measure.base import Measure
@@ -38,14 +40,21 @@ Draw = Callable[["Measure", int, Floats | None], Density]
 """A drawing of a measure: draw(measure, number of cells of the default grid, ends of other cells or None)."""
 
 
+@named_as("Measure")
 class Drawings(MeasureCore):
     """The part of `Measure` that draws densities."""
 
     default_kernel: Literal["local", "jackson"] = "local"
 
     @abstractmethod
-    def chebyshev_moments(self) -> tuple[Floats, Interval]:
-        """Return the Chebyshev moments of every smooth probe, one row each, and their interval."""
+    def chebyshev_moments(self, num_moments: int | None = None) -> tuple[Floats, Interval]:
+        """Return the Chebyshev moments of every smooth probe, one row each, and their interval.
+
+        Parameters
+        ----------
+        num_moments
+            How many to return if the measure can make any number of them, as an exact one can; else all there are.
+        """
 
     @property
     def _measure(self) -> Measure:
@@ -54,6 +63,14 @@ class Drawings(MeasureCore):
     def _draw(self, draw: Draw, num_points: int, grid: ArrayLike | None) -> Density:
         """Draw this measure around the points of a grid; None for the default grid of `num_points` cells."""
         return on_grid(draw(self._measure, num_points, None if grid is None else edges_around(grid)), grid)
+
+    def at_resolution_of_run(self) -> Measure:
+        """Return a measure of many known eigenvalues as a run would have left it, else the measure itself."""
+        return self._measure
+
+    def as_smooth(self) -> Measure:
+        """Return the measure with the levels of exact probes as nodes like any others, to be smoothed."""
+        return self._measure
 
     def _draw_nodes(
         self, kernel: str, *, num_points: int, kappa: float | None, width: float | None, edges: Floats | None
@@ -96,6 +113,7 @@ class Drawings(MeasureCore):
         width : float, optional
             The width of the kernel in units of λ, the same everywhere: the standard deviation of "local" and
             "gaussian", that of "jackson" at the center, the half width of "lorentz" there.
+            All but what stands apart at this width is then part of the curve: levels within a band too.
         grid : array_like, optional
             Increasing points around which to draw instead, each standing for the cell half way to its neighbours.
 
@@ -108,6 +126,17 @@ class Drawings(MeasureCore):
         ------
         ValueError
             If the kernel is unknown, the width is smaller than the moments resolve, or the grid is not increasing.
+
+        Notes
+        -----
+        "local" draws no mass beyond the ends of the spectrum: what a Gaussian has beyond the outermost eigenvalue is
+        mirrored to the inside, so that the mass is 1 and a flat density stays flat up to its edge. With a `width` this
+        holds where the spectrum is more than 12 of it wide. "gaussian" has the tails of the paper's picture. In the
+        same way a spectrum that is known is smoothed by `Density.smooth`.
+
+        Where all eigenvalues are known (`from_eigenvalues`, small matrices, probes that broke down), up to 32 levels
+        are point masses. More are a curve whose width is a few distances between neighbours: gaps stay empty, isolated
+        and degenerate levels are atoms. A `width`, or another kernel, smooths these levels like any others.
 
         Examples
         --------
@@ -122,12 +151,16 @@ class Drawings(MeasureCore):
         def draw(measure: Measure, num_points: int, edges: Floats | None) -> Density:
             default = measure.default_kernel if kappa is None else "gaussian"
             chosen = _check_kernel(default if kernel is None else kernel, kappa, width)
-            if chosen not in CHEBYSHEV_KERNELS:
+            if chosen == "local":
                 return measure._draw_nodes(chosen, num_points=num_points, kappa=kappa, width=width, edges=edges)
-            moments, interval = measure.chebyshev_moments()
-            if width is not None:
-                moments = moments[:, : num_moments_of_width(chosen, width, interval, moments.shape[1])]
-            return chebyshev_density(measure, moments, interval, chosen, num_points=num_points, edges=edges)
+            is_few = width is None and is_few_levels(measure.exact_levels, measure.dimension)
+            smooth = measure if is_few else measure.as_smooth()
+            if chosen not in CHEBYSHEV_KERNELS:
+                drawn = smooth._draw_nodes(chosen, num_points=num_points, kappa=kappa, width=width, edges=edges)
+            else:
+                moments, interval = _moments_for(smooth, chosen, width)
+                drawn = chebyshev_density(smooth, moments, interval, chosen, num_points=num_points, edges=edges)
+            return replace(drawn, measure=measure)
 
         return self._draw(draw, num_points, grid)
 
@@ -208,7 +241,9 @@ class Drawings(MeasureCore):
         as_choice("per", per, ("log", "lambda"))
 
         def draw(measure: Measure, num_points: int, edges: Floats | None) -> Density:
-            return log_density(measure, epsilon, per, num_points=num_points, kappa=kappa, edges=edges)
+            shorter = measure.at_resolution_of_run()
+            drawn = log_density(shorter, epsilon, per, num_points=num_points, kappa=kappa, edges=edges)
+            return replace(drawn, measure=measure)
 
         return self._draw(draw, num_points, grid)
 
@@ -221,7 +256,7 @@ class Drawings(MeasureCore):
         grid: ArrayLike | None = None,
         axis: str = "f(λ)",
     ) -> Density:
-        """Draw the density of the eigenvalues of f(A).
+        """Draw the density of the eigenvalues of f(A), with no mass beyond what the spectrum becomes under f.
 
         Parameters
         ----------
@@ -255,11 +290,23 @@ class Drawings(MeasureCore):
         """
 
         def draw(measure: Measure, num_points: int, edges: Floats | None) -> Density:
-            return pushed_density(
-                measure, f=lambda x: apply_function(f, x), axis=axis, num_points=num_points, kappa=kappa, edges=edges
+            shorter = measure.at_resolution_of_run()
+            drawn = pushed_density(
+                shorter, f=lambda x: apply_function(f, x), axis=axis, num_points=num_points, kappa=kappa, edges=edges
             )
+            return replace(drawn, measure=measure)
 
         return self._draw(draw, num_points, grid)
+
+
+def _moments_for(measure: Measure, kernel: str, width: float | None) -> tuple[Floats, Interval]:
+    """Return the moments that a kernel takes, as many as its width needs, and their interval."""
+    moments, interval = measure.chebyshev_moments()
+    if width is None:
+        return moments, interval
+    if num_moments_of_width(kernel, width, interval) > moments.shape[1]:
+        moments, interval = measure.chebyshev_moments(num_moments_of_width(kernel, width, interval))
+    return moments[:, : num_moments_of_width(kernel, width, interval, moments.shape[1])], interval
 
 
 def _check_kernel(kernel: str, kappa: float | None, width: float | None) -> str:

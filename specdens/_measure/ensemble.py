@@ -25,13 +25,14 @@ from specdens._measure.resolved import Resolved
 from specdens._measure.resolvent import Resolvent
 
 
-def average(measures: Sequence[Measure], *, weights: ArrayLike | None = None) -> EnsembleMeasure:
+def average(measures: Sequence[Measure | Density], *, weights: ArrayLike | None = None) -> EnsembleMeasure:
     """Return the average of the measures of several operators, with all readings and errors.
 
     Parameters
     ----------
-    measures : sequence of Measure
-        Measures of operators of the same dimension, for instance of several samples of disorder.
+    measures : sequence of Measure or Density
+        Measures of operators of the same dimension, for instance of several samples of disorder; of densities those
+        that they were drawn from.
     weights : array_like, optional
         The weights of the measures, scaled to sum 1; by default equal.
 
@@ -44,7 +45,7 @@ def average(measures: Sequence[Measure], *, weights: ArrayLike | None = None) ->
     Raises
     ------
     TypeError
-        If something is not a measure.
+        If something is neither a measure nor a density.
     ValueError
         If there is none, their dimensions differ, or the weights are not positive numbers, one per measure.
 
@@ -59,12 +60,12 @@ def average(measures: Sequence[Measure], *, weights: ArrayLike | None = None) ->
     >>> round(ensemble.density().mass(), 6)
     1.0
     """
-    members = tuple(measures)
+    members = tuple(each.measure if isinstance(each, Density) else each for each in measures)
     if not members:
         raise ValueError("`measures` must hold at least one measure; got none")
     for each in members:
         if not isinstance(each, Measure):
-            raise TypeError(f"`measures` must be measures; got {type(each).__name__}")
+            raise TypeError(f"`measures` must be measures or densities; got {type(each).__name__}")
     dimensions = {each.dimension for each in members}
     if len(dimensions) > 1:
         raise ValueError(f"`measures` must be of operators of one dimension; got {sorted(dimensions)}")
@@ -84,6 +85,16 @@ class EnsembleMeasure(Measure):
         The measures.
     shares : ndarray
         Their weights, of sum 1.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> rng = np.random.default_rng(0)
+    >>> samples = [sd.fast_lanczos(np.diag(rng.random(1000)), num_steps=32) for _ in range(4)]
+    >>> ensemble = sd.average(samples)
+    >>> value, stderr = ensemble.count(0, 0.5)
+    >>> bool(abs(value - 500) < 3 * stderr)
+    True
     """
 
     members: tuple[Measure, ...]
@@ -139,7 +150,7 @@ class EnsembleMeasure(Measure):
         interval = Interval(min(end.lo for end in ends), max(end.hi for end in ends))
         return interval.widened(margin) if margin else interval
 
-    def chebyshev_moments(self) -> tuple[Floats, Interval]:
+    def chebyshev_moments(self, num_moments: int | None = None) -> tuple[Floats, Interval]:
         raise TypeError("an average has no moments of its own; draw its members")
 
     def truncated(self, num_steps: int) -> EnsembleMeasure:

@@ -9,8 +9,9 @@ import numpy as np
 
 from specdens._distributions.cdf import Floats
 from specdens._distributions.interval import Interval
-from specdens._measure.edge_shape import NEIGHBOURS, edge_index, surprising_gap
+from specdens._measure.edge_shape import NEIGHBOURS, SLOW, edge_index, surprising_gap
 from specdens._measure.estimate import Estimate
+from specdens._measure.isolated_tail import IsolatedTail, isolated_tail
 
 if TYPE_CHECKING:
     from specdens._measure.base import Measure
@@ -22,6 +23,7 @@ _ROUNDING = 1e3  # units of rounding: Ritz values of one eigenvalue differ by le
 _FAINTEST = 1e-4  # eigenvalues: a node that carries less is a ghost on its way, or noise
 _NEGLIGIBLE = 1e-8  # eigenvalues: what a converged node carries at least
 _MOVING = 1e-3  # what a node that has not converged carries at least, over all probes
+_IN_LOGARITHMS = 0.5  # of the spans that a gap must have: what it must have in logarithms, where it is wide already
 _SHOWN = 20
 
 
@@ -41,6 +43,16 @@ class Outliers:
         Standard errors of the multiplicities, due to the random probes; 0 for deflated eigenpairs.
     bulk : Interval
         The outermost nodes that are not outliers: the bulk's edges as far as the run resolves them.
+    tails : tuple of IsolatedTail
+        Where a side has no outliers but isolated eigenvalues beyond all others: the ends of a heavy tail.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> A = np.diag(np.r_[np.linspace(0, 1, 500), 5.0, 9.0])
+    >>> found = sd.analysis.outliers(sd.fast_lanczos(A, num_steps=40, num_probes=2))
+    >>> found.positions.round(9).tolist()
+    [5.0, 9.0]
     """
 
     positions: Floats
@@ -48,6 +60,7 @@ class Outliers:
     multiplicities: Floats
     multiplicity_errors: Floats
     bulk: Interval
+    tails: tuple[IsolatedTail, ...] = ()
 
     @property
     def count(self) -> Estimate:
@@ -60,8 +73,9 @@ class Outliers:
 
     def __repr__(self) -> str:
         head = f"bulk [{self.bulk.lo:.6g}, {self.bulk.hi:.6g}]"
+        tails = [f"  {tail}" for tail in self.tails]
         if not len(self):
-            return f"Outliers: none, {head}"
+            return "\n".join([f"Outliers: none, {head}", *tails])
         value, stderr = self.count
         columns = (self.positions, self.errors, self.multiplicities, self.multiplicity_errors)
         rows = [
@@ -71,7 +85,7 @@ class Outliers:
         if len(rows) > _SHOWN:
             rows[_SHOWN // 2 : -_SHOWN // 2] = ["             ⋮"]
         number = f"Outliers: {len(self)} positions, {value:.3g} ± {stderr:.2g} eigenvalues, {head}"
-        return "\n".join([number, "         value               multiplicity", *rows])
+        return "\n".join([number, "         value               multiplicity", *rows, *tails])
 
 
 class _Points(NamedTuple):
@@ -120,6 +134,8 @@ def find_outliers(
     groups = _merged(points)
     above = _first_outlier(points, measure.num_probes, separation, max_share)
     below = groups.lo.size - _first_outlier(_mirrored_points(points), measure.num_probes, separation, max_share)
+    none_above, none_below = above == groups.lo.size, below == 0
+    tails = [isolated_tail(measure, sign=s) for s, none in ((1, none_above), (-1, none_below)) if none]
     outside = np.concatenate([np.arange(below), np.arange(above, groups.lo.size)])
     seen = np.maximum(groups.random[outside], np.where(groups.random[outside] > 0, 1.0, 0.0)) / measure.dimension
     spread = np.sqrt(measure.sampling_variance * seen * np.maximum(1 - seen, 0.0))
@@ -131,6 +147,7 @@ def find_outliers(
         multiplicities=multiplicities,
         multiplicity_errors=doubts,
         bulk=Interval(float(groups.lo[below]), float(groups.hi[above - 1])),
+        tails=tuple(tail for tail in tails if tail is not None),
     )
 
 
@@ -179,8 +196,10 @@ def _merged(points: _Points) -> _Groups:
     reach = np.maximum.accumulate(x + r)
     starts = np.flatnonzero(np.concatenate([[True], (x - r)[1:] > reach[:-1]]))
     total = np.add.reduceat(count, starts)
-    best = starts + np.array([np.argmin(part) for part in np.split(r, starts[1:])])
-    offsets = x - np.repeat(x[best], np.diff(np.append(starts, x.size)))
+    sizes = np.diff(np.append(starts, x.size))
+    is_best = r == np.repeat(np.minimum.reduceat(r, starts), sizes)
+    best = np.minimum.reduceat(np.where(is_best, np.arange(x.size), x.size), starts)  # the first of equals
+    offsets = x - np.repeat(x[best], sizes)
     groups = _Groups(
         lo=np.minimum.reduceat(x, starts),
         hi=np.maximum.reduceat(x, starts),
@@ -213,6 +232,8 @@ def _first_outlier(points: _Points, num_probes: int, separation: float, max_shar
                 num_beyond = int(groups.lo.size - i)
                 index = _edge_index(points, groups.hi[i - 1], num_beyond, num_probes)
                 spans = surprising_gap(separation, index, num_beyond)
+                if index >= SLOW and not _is_wide_in_logarithms(points, groups.hi[i - 1], gap, spans, num_probes):
+                    continue
         elif beyond[i] > 2 * NEIGHBOURS:
             span = _span(points, groups.lo[i], num_probes, upward=True)
         else:
@@ -220,6 +241,23 @@ def _first_outlier(points: _Points, num_probes: int, separation: float, max_shar
         if gap > spans * span:
             return int(i)
     return int(groups.lo.size)
+
+
+def _is_wide_in_logarithms(points: _Points, edge: float, gap: float, spans: float, num_probes: int) -> bool:
+    """Return whether a gap is wide in the logarithm of the distance from the centre, too.
+
+    In the logarithm a tail that falls like a power falls exponentially: heavy tails have wide gaps.
+    """
+    half = np.searchsorted(np.cumsum(points.number), np.sum(points.number) / 2)
+    distances = points.x - points.x[min(int(half), points.x.size - 1)]
+    (near,) = np.nonzero((distances > 0) & (points.x <= edge))
+    if not near.size:
+        return True
+    y = distances[near]
+    logs = _Points(np.log(y), points.error[near] / y, points.number[near], points.random[near])
+    return bool(
+        np.log1p(gap / y[-1]) > _IN_LOGARITHMS * spans * _span(logs, float(logs.x[-1]), num_probes, upward=False)
+    )
 
 
 def _edge_index(points: _Points, edge: float, num_beyond: int, num_probes: int) -> float:

@@ -11,18 +11,20 @@ from numpy.typing import ArrayLike
 from specdens._distributions.cdf import Floats
 from specdens._measure.core import MeasureCore
 from specdens._measure.estimate import Estimate
-from specdens._validate import as_count
+from specdens._measure.quadrature import values_of
+from specdens._validate import as_count, named_as
 
 
+@named_as("Measure")
 class FunctionReadings(MeasureCore):
     """The part of `Measure` that reads functions of the operator."""
 
-    def trace(self, f: Callable[[Floats], ArrayLike]) -> Estimate:
-        """Return the trace of f(A).
+    def trace(self, f: Callable[[Floats], ArrayLike] = np.asarray) -> Estimate:
+        """Return the trace of f(A); of A itself without a function.
 
         Parameters
         ----------
-        f : callable
+        f : callable, optional
             A function of an array of eigenvalues, real or complex, for instance ``np.log`` (log-determinant),
             ``lambda x: abs(x)**p`` (Schatten norm), ``np.exp`` (Estrada index), ``np.reciprocal`` (trace of the
             inverse).
@@ -32,6 +34,11 @@ class FunctionReadings(MeasureCore):
         Estimate
             The trace and its standard error: sampling, quadrature and rounding. Of a complex function the value is
             complex, and the error that of its magnitude.
+
+        Warns
+        -----
+        SpecdensWarning
+            If the start vectors were given: their measure is not that of the eigenvalues. `mean` reads theirs.
 
         Raises
         ------
@@ -46,6 +53,11 @@ class FunctionReadings(MeasureCore):
         >>> bool(abs(value - np.log(np.linspace(1, 2, 1000)).sum()) < 2 * stderr)
         True
         """
+        self.warn_of_weights("trace", "mean(f)")
+        return self.sum_of(f)
+
+    def sum_of(self, f: Callable[[Floats], ArrayLike]) -> Estimate:
+        """Return n times the mean of f over the measure."""
         if not self._is_complex(f):
             return self.resolved.trace(f)
         real = self.resolved.trace(lambda x: np.real(f(x)))
@@ -56,8 +68,7 @@ class FunctionReadings(MeasureCore):
     def _is_complex(self, f: Callable[[Floats], ArrayLike]) -> bool:
         """Return whether f has complex values on the nodes."""
         nodes = np.concatenate([self.known_atoms.positions, *(rule.nodes for rule in self.rules)])
-        with np.errstate(all="ignore"):
-            return bool(np.iscomplexobj(np.asarray(f(nodes))))
+        return bool(np.iscomplexobj(values_of(f, nodes)))
 
     def moments(self, num_moments: int) -> Floats:
         """Return the means of λ⁰, λ¹, …, λ^(num_moments−1) over the spectrum.

@@ -30,6 +30,8 @@ _FAINTEST = 1e-5  # eigenvalues: a moving node that is lighter is a ghost; one e
 _FAINTEST_CONVERGED = 1e-10  # the same for a node that has converged
 _ROOM = 300.0  # units of rounding: copies of one eigenvalue differ by less
 _HEAVIEST = 24.0  # mean of n·ω beyond which the weight tells the multiplicity as well as any prior
+_MULTIPLE = 1.5  # mean of n·ω of an eigenvalue that seems multiple
+_LARGEST = 64.0  # multiplicity of eigenvalues of lattices; the group of a cube has 48 elements
 
 _MULTIPLICITIES = np.arange(1, 129)
 _DECIDED = 0.15  # posterior of mixed multiplicities from which on the weights are left as they are
@@ -120,12 +122,8 @@ def find_isolated(
     """
     if not rules or dimension < 2:
         return None
-    scale = max(float(np.max(np.abs(rule.nodes), initial=0.0)) for rule in rules)
-    room = _ROOM * eps * scale
-    groups = [_groups(rule, dimension, room, eps) for rule in rules]
-    found = _matched(groups, room)
-    if found.x.size:
-        found = _Found(*(part[..., found.total / len(rules) <= _HEAVIEST] for part in found))
+    room = _room(rules, eps)
+    found = _converged(rules, dimension, room, eps, heaviest=_HEAVIEST)
     if not found.x.size:
         return None
     posterior = _simple(found) if simple else _posterior(found.total, len(rules), is_complex)
@@ -143,6 +141,58 @@ def find_isolated(
         return None
     kept = tuple(Rule(np.empty(0), np.empty(0), np.empty(0), True) if rest is None else rest for rest in rests)
     return Isolated(found.x, found.r, mean, covariance, kept)
+
+
+def largest_multiplicity(rules: Sequence[Rule], *, dimension: int, eps: float, is_complex: bool) -> float:
+    """Return the largest multiplicity of the isolated eigenvalues where multiplicities are mixed, else 0.
+
+    Lattices and graphs have multiple eigenvalues inside a bulk, too, where a run may not resolve them. At least two of
+    the isolated ones must seem multiple. Those of null spaces and the like, above 64, do not count: they are single
+    ones, and show in the weights.
+
+    Parameters
+    ----------
+    rules, dimension, eps, is_complex
+        As for `find_isolated`.
+    """
+    if not rules or dimension < 2:
+        return 0.0
+    found = _converged(rules, dimension, _room(rules, eps), eps, heaviest=_LARGEST)
+    multiplicities = found.total / len(rules)
+    if np.sum(multiplicities > _MULTIPLE) < 2 or _posterior(found.total, len(rules), is_complex) is not None:
+        return 0.0
+    return float(np.max(multiplicities))
+
+
+def converged_ranges(rules: Sequence[Rule], *, dimension: int, eps: float) -> tuple[Floats, Floats, Floats]:
+    """Return, for every converged eigenvalue, where its nodes begin and end, and how far it may be from them.
+
+    The last is twice r²/gap (Kato, Temple), the extent of a slab around a node. Nodes that are further apart than that
+    are those of a narrow cluster of eigenvalues.
+
+    Parameters
+    ----------
+    rules, dimension, eps
+        As for `find_isolated`.
+    """
+    if not rules or dimension < 2:
+        return np.empty(0), np.empty(0), np.empty(0)
+    room = _room(rules, eps)
+    found = _converged(rules, dimension, room, eps, heaviest=np.inf)
+    error = 2 * found.r * found.closeness + room
+    single = found.hi - found.lo <= 2 * error
+    return found.lo[single], found.hi[single], error[single]
+
+
+def _room(rules: Sequence[Rule], eps: float) -> float:
+    """Return how far copies of one eigenvalue may differ."""
+    return _ROOM * eps * max(float(np.max(np.abs(rule.nodes), initial=0.0)) for rule in rules)
+
+
+def _converged(rules: Sequence[Rule], dimension: int, room: float, eps: float, *, heaviest: float) -> _Found:
+    """Return the eigenvalues that the probes have found, up to a multiplicity."""
+    found = _matched([_groups(rule, dimension, room, eps) for rule in rules], room)
+    return _Found(*(part[found.total / len(rules) <= heaviest] for part in found))
 
 
 class _Found(NamedTuple):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike
+from scipy.linalg.lapack import dsytrd, dsytrd_lwork
 
 from specdens._distributions.atoms import Atoms, merge_atoms
 from specdens._distributions.cdf import Floats
@@ -43,5 +43,6 @@ def jacobi_of_atoms(atoms: Atoms) -> tuple[Floats, Floats]:
     arrow = np.zeros((k + 1, k + 1))
     arrow[0, 1:] = arrow[1:, 0] = np.sqrt(atoms.masses)
     arrow[np.arange(1, k + 1), np.arange(1, k + 1)] = atoms.positions
-    reduced = np.asarray(scipy.linalg.hessenberg(arrow, check_finite=False), dtype=np.float64)
-    return np.diag(reduced)[1:].copy(), np.abs(np.diag(reduced, -1)[1:])
+    lwork = int(dsytrd_lwork(k + 1, lower=1)[0])
+    _, diagonal, off_diagonal, _, _ = dsytrd(arrow.T, lower=1, lwork=lwork, overwrite_a=1)
+    return diagonal[1:].copy(), np.abs(off_diagonal[1:])

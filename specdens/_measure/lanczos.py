@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,30 +10,23 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from specdens._chebyshev.moments import moments_of_tridiagonal
+from specdens._density.levels import FEW_LEVELS, run_steps
 from specdens._distributions.atoms import Atoms
-from specdens._distributions.cdf import Cdf, Floats
-from specdens._distributions.interval import Interval
-from specdens._measure.base import Measure
+from specdens._distributions.cdf import Floats
 from specdens._measure.convergence import Convergence, assess_convergence
 from specdens._measure.jacobi import atoms_of_eigenvalues, jacobi_of_atoms
 from specdens._measure.known_moments import as_moments
-from specdens._measure.quadrature import Rule
-from specdens._measure.refined_cdf import refined_cdf
 from specdens._measure.resolvent import Resolvent, resolvent_of
-from specdens._measure.ritz import decompose, has_converged, ritz_bounds
+from specdens._measure.ritz_quadrature import RitzQuadrature
 from specdens._operators.base import Operator
 from specdens._validate import as_count
 
 if TYPE_CHECKING:
     from specdens._lanczos.recurrence import Recurrence
 
-# The interval is chosen when the spectrum is known: room for rounding, and for an edge that has not converged.
-_CHEBYSHEV_MARGIN = 1e-3
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SpectralMeasure(Measure):
+class SpectralMeasure(RitzQuadrature):
     """The spectral measure of an operator from a Lanczos run.
 
     Made by `fast_lanczos` and `slow_lanczos`. It holds the coefficients of the recurrence; nodes, weights and all that
@@ -78,6 +70,15 @@ class SpectralMeasure(Measure):
         Whether every eigenvalue is known to be simple; see `assuming_simple`.
     known_moments : tuple of float or None
         Exact means of λ, λ², … over the spectrum; see `with_moments`.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> measure = sd.fast_lanczos(np.diag(np.linspace(0, 1, 2000)), num_steps=16, num_probes=2)
+    >>> len(measure.alphas), measure.alphas[0].size, measure.betas[0].size
+    (2, 16, 15)
+    >>> round(float(measure.weights[0].sum()), 12)
+    1.0
     """
 
     alphas: tuple[Floats, ...]
@@ -170,8 +171,8 @@ class SpectralMeasure(Measure):
         Returns
         -------
         SpectralMeasure
-            A measure without error. Its density has a stem for every eigenvalue; ``measure.truncated(128).density()``
-            draws it as 128 steps of Lanczos would.
+            A measure without error. Its density has a stem for each of up to 32 levels, and is a curve for more, with
+            isolated and degenerate levels as stems; `density` takes a width, too.
 
         Raises
         ------
@@ -272,91 +273,16 @@ class SpectralMeasure(Measure):
             notes=notes,
         )
 
-    # -- the quadrature rule of every probe ----------------------------------------------------------------------
+    # -- what readings ask for ------------------------------------------------------------------------------------
 
-    @property
-    def num_probes(self) -> int:
-        """The number of start vectors."""
-        return len(self.alphas)
+    def as_smooth(self) -> SpectralMeasure:
+        """Return the measure with the levels of exact probes as nodes like any others, to be smoothed."""
+        return replace(self, exact_probes=(False,) * self.num_probes) if any(self._exact) else self
 
-    @property
-    def num_steps(self) -> int:
-        """The largest number of steps that a probe has made."""
-        return max((alphas.size for alphas in self.alphas), default=0)
-
-    @cached_property
-    def _decompositions(self) -> tuple[tuple[Floats, Floats, Floats], ...]:
-        return tuple(
-            decompose(*coefficients) for coefficients in zip(self.alphas, self.betas, self.last_betas, strict=True)
-        )
-
-    @property
-    def nodes(self) -> tuple[Floats, ...]:
-        """Per probe the Ritz values, increasing.
-
-        Converged eigenvalues appear several times without reorthogonalisation ("ghosts"), so that the number of nodes
-        near an eigenvalue says nothing of its multiplicity.
-        """
-        return tuple(nodes for nodes, _, _ in self._decompositions)
-
-    @property
-    def weights(self) -> tuple[Floats, ...]:
-        """Per probe the weights of the nodes: the squared first components of T's eigenvectors, of sum 1."""
-        return tuple(weights for _, weights, _ in self._decompositions)
-
-    @property
-    def absolute_residuals(self) -> tuple[Floats, ...]:
-        """Per probe and node the norm of (A − θ)y for the Ritz vector y, which bounds the distance to an eigenvalue."""
-        return tuple(residuals for _, _, residuals in self._decompositions)
-
-    @property
-    def residuals(self) -> tuple[Floats, ...]:
-        """The deprecated name of `absolute_residuals`: the residuals of `EigenPairs` are relative."""
-        warnings.warn(
-            "SpectralMeasure.residuals is now called absolute_residuals; those of EigenPairs are relative",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return self.absolute_residuals
-
-    @cached_property
-    def rules(self) -> tuple[Rule, ...]:
-        """Per probe the quadrature rule for smooth functions."""
-        return tuple(
-            Rule(nodes, weights, np.maximum(residuals, exact * self._rounding(nodes)), exact)
-            for (nodes, weights, residuals), exact in zip(self._decompositions, self._exact, strict=True)
-        )
-
-    @cached_property
-    def _exact(self) -> tuple[bool, ...]:
-        """Which probes have found an invariant subspace; a shortened measure takes this from the whole."""
-        if self.exact_probes is not None:
-            return self.exact_probes
-        return tuple(
-            bool(last == 0) or (self.method != "kpm" and has_converged(*decomposition, self.eps))
-            for decomposition, last in zip(self._decompositions, self.last_betas, strict=True)
-        )
-
-    def _rounding(self, nodes: Floats) -> float:
-        """Return how far rounding may have moved the nodes of an exact rule."""
-        return 30 * self.eps * float(np.max(np.abs(nodes), initial=0.0))
-
-    @cached_property
-    def probe_cdfs(self) -> tuple[Cdf, ...]:
-        """Per probe the best estimate of the distribution function of the bulk, of mass 1."""
-        return tuple(refined_cdf(rule, eps=self.eps) for rule in self.rules)
-
-    def bounds(self, *, margin: float = 0.0) -> Interval:
-        interval = ritz_bounds(self.nodes, self.absolute_residuals, self.known_atoms.positions)
-        return interval.widened(margin) if margin else interval
-
-    def chebyshev_moments(self) -> tuple[Floats, Interval]:
-        """Return the Chebyshev moments of every smooth probe, one row each, and their interval."""
-        interval = self.bounds(margin=_CHEBYSHEV_MARGIN)
-        smooth = [(a, b) for a, b, rule in zip(self.alphas, self.betas, self.rules, strict=True) if not rule.exact]
-        num_moments = 2 * min((alphas.size for alphas, _ in smooth), default=1)  # exact for the shortest probe too
-        mus = [moments_of_tridiagonal(alphas, betas, interval, num_moments) for alphas, betas in smooth]
-        return np.array(mus).reshape(len(mus), num_moments), interval
+    def at_resolution_of_run(self) -> SpectralMeasure:
+        """Return a measure of many known eigenvalues as a run would have left it, else the measure itself."""
+        is_many = self.probes == "exact" and self.num_steps > FEW_LEVELS
+        return self.truncated(run_steps(self.num_steps)) if is_many else self
 
     # -- fewer steps or probes -----------------------------------------------------------------------------------
 
@@ -423,6 +349,8 @@ class SpectralMeasure(Measure):
         return {**super().settings, "method": self.method, "num_steps": self.num_steps}
 
     def __repr__(self) -> str:
+        if self.probes == "exact":
+            return f"SpectralMeasure(all {self.dimension} eigenvalues, products={self.num_products}, {self.dtype})"
         return (
             f"SpectralMeasure({self.method}, dimension={self.dimension}, probes={self.num_probes} {self.probes}, "
             f"steps={self.num_steps}, products={self.num_products}, {self.dtype})"

@@ -18,14 +18,18 @@ from specdens._density.smoothing import variance_masses
 from specdens._distributions.atoms import Atoms
 from specdens._distributions.cdf import Cdf, Floats, mixture
 from specdens._measure.estimate import Count, Estimate
-from specdens._measure.function_means import FunctionMean, finite_values, function_mean
+from specdens._measure.function_means import FunctionMean, finite_values, function_mean, slab_values
 from specdens._measure.isolated import Isolated
 from specdens._measure.known_moments import Controls
-from specdens._measure.quadrature import Rule, apply_function, cdf_error
+from specdens._measure.quadrature import Rule, apply_function, cdf_error, markov_bounds
+from specdens._measure.step_change import StepChange
 
 if TYPE_CHECKING:
     from specdens._measure.core import MeasureCore
 
+_ALLOWED = 0.6  # of the largest difference: two standard errors cover it, with room for the sampling error of bounds
+_CLEAR = 10.0  # errors of a converged eigenvalue beyond which it has no influence
+_WORTH = 0.2  # of the sampling error: a smaller quadrature error need not be known better
 _NODE_ROOM = 30.0  # units of rounding that a node is off by
 
 
@@ -96,18 +100,34 @@ class Resolved:
 
     def values_at(self, x: Floats) -> Floats:
         """Return the share of eigenvalues at or below x; those at x count, to rounding."""
-        return self.cdf(x) + self.cdf.jumps(x, x + self.room)
+        return self.cdf(self._beyond(x))
 
     def stderr_at(self, x: Floats) -> Floats:
         """Return the standard error of `values_at`."""
-        inside = self.rest_cdf(x) + self.rest_cdf.jumps(x, x + self.room) if self.cdfs else np.zeros(x.shape)
-        x = x + self.room  # as for the values: what is at x counts
+        x = self._beyond(x)  # as for the values: what is at x counts
+        inside = self.rest_cdf(x) if self.cdfs else np.zeros(x.shape)
         below = (self.atoms.positions <= x[..., None]) - inside[..., None]
         random = self._sampling(inside) ** 2 + self._doubt(below)
         if self.controls is not None:
             random = self._left(random, (self.controls.nodes <= x[..., None]).astype(np.float64), below)
         error: Floats = np.sqrt(random + self._quadrature(x) ** 2)
         return error
+
+    def _beyond(self, x: Floats, *, sign: int = 1) -> Floats:
+        """Return x, moved up beyond what may lie at x: a converged eigenvalue within its own error of x, or rounding.
+
+        Errors of converged eigenvalues are so small that no other x is likely to fall among them. With `sign` −1, x and
+        the result are those of the mirrored spectrum.
+        """
+        lo, hi, error = self.measure.converged_ranges
+        moved: Floats = x + self.room
+        if not lo.size:
+            return moved
+        if sign < 0:
+            lo, hi, error = -hi[::-1], -lo[::-1], error[::-1]
+        i = np.maximum(np.searchsorted(lo - error, x, side="right") - 1, 0)
+        at = (x >= lo[i] - error[i]) & (x <= hi[i] + error[i])
+        return np.where(at, np.maximum(hi[i] + _CLEAR * error[i], moved), moved)
 
     def _left(self, variance: Floats | float, rest: Floats, isolated: Floats) -> Floats:
         """Return what known moments leave of a variance: a hundredth at least."""
@@ -117,16 +137,18 @@ class Resolved:
 
     def count(self, lo: float, hi: float) -> Count:
         """Return the number of eigenvalues in [lo, hi]; both ends belong to it, to rounding."""
-        room, n = self.room, self.measure.dimension
+        n, is_interval = self.measure.dimension, hi > lo
+        lo, hi = -float(self._beyond(np.asarray(-lo), sign=-1)), float(self._beyond(np.asarray(hi)))
         value, inside = (
-            float(F(hi) + F.jumps(hi, hi + room) - F(lo, side="left") + F.jumps(lo - room, lo)) if F else 0.0
-            for F in (self.cdf, self.rest_cdf if self.cdfs else None)
+            float(F(hi) - F(lo, side="left")) if F else 0.0 for F in (self.cdf, self.rest_cdf if self.cdfs else None)
         )
-        # an interval below the resolution may hold an atom that is not seen, and its errors on both sides add up
-        is_narrow = hi > lo and self._num_nodes(lo, hi) < 1.5
-        ends = self._quadrature(np.array([lo - room, hi + room]), cautious=is_narrow)
-        quadrature = np.sum(ends) if is_narrow else np.hypot(*ends)
-        is_inside = (self.atoms.positions >= lo - room) & (self.atoms.positions <= hi + room)
+        # an interval below the resolution may hold an atom that is not seen; both ends belong to the interval, so that
+        # errors due to atoms at them add up
+        is_cautious = is_interval and self._num_nodes(lo, hi) < 1.5 and not self._looks_simple
+        ends = self._quadrature(np.array([lo, hi]), cautious=is_cautious)
+        quadrature = np.sum(ends) if is_cautious or self.measure.hidden_mass > 0 else np.hypot(*ends)
+        quadrature = min(float(quadrature), self._allowed_error(lo, hi, inside))
+        is_inside = (self.atoms.positions >= lo) & (self.atoms.positions <= hi)
         isolated = is_inside.astype(np.float64) - inside
         random = self._sampling(np.asarray(inside)) ** 2 + self._doubt(isolated)
         if self.controls is not None:
@@ -164,10 +186,37 @@ class Resolved:
         numbers = [np.sum((rule.nodes >= lo) & (rule.nodes <= hi)) for rule in self.rules]
         return float(np.mean(numbers)) if numbers else 0.0
 
+    @property
+    def _looks_simple(self) -> bool:
+        """Whether three isolated eigenvalues or more are simple: there is no sign of multiple ones elsewhere."""
+        found = self.isolated
+        return found is not None and found.positions.size >= 3 and bool(np.mean(found.multiplicities) < 1.5)
+
+    def _allowed_error(self, lo: float, hi: float, inside: float) -> float:
+        """Return the error of the share in an interval that may be anything which the weights allow."""
+        if not self.rules:
+            return 0.0
+        bounds = [markov_bounds(rule, np.array([lo, hi])) for rule in self.rules]
+        lower, upper = np.mean(bounds, axis=0)
+        differences = (inside - max(lower[1] - upper[0], 0.0), upper[1] - lower[0] - inside)
+        return _ALLOWED * self.share * float(np.max(np.abs(differences)))
+
     def _quadrature(self, x: Floats, *, cautious: bool = False) -> Floats:
-        n = np.inf if cautious else self.measure.bulk_dimension
-        errors = sum((cdf_error(rule, x, dimension=n) for rule in self.rules), np.zeros(x.shape))
-        return self.share * errors / max(len(self.rules), 1)
+        """Return the quadrature error at x; `cautious` where an atom may lie there that no weight shows."""
+        if not self.rules:
+            return np.zeros(x.shape)
+        n, hidden = (np.inf, np.inf) if cautious else (self.measure.bulk_dimension, self.measure.hidden_mass)
+        error: Floats = np.mean([cdf_error(rule, x, dimension=n, hidden=hidden) for rule in self.rules], axis=0)
+        # what more steps can change is less than what the last ones did, but for atoms that no step has shown
+        lo, hi = (f([f(rule.nodes) for rule in self.rules]) for f in (np.min, np.max))
+        seen = (x > lo) & (x < hi) & (error > _WORTH * self._sampling(np.asarray(0.5)))
+        if not cautious and np.any(seen):
+            error = np.where(seen, np.minimum(error, self._step_change(x) + hidden), error)
+        return self.share * error
+
+    @cached_property
+    def _step_change(self) -> StepChange:
+        return StepChange(self.measure)
 
     def _sampling(self, inside: Floats) -> Floats:
         inside = np.clip(np.minimum(inside, 1 - inside), 0.0, 1.0)
@@ -223,7 +272,8 @@ class Resolved:
         return function_mean(f, self.measure, self.rules, self.cdfs, room=room)
 
     def _largest(self, f: Callable[[Floats], ArrayLike]) -> float:
-        """Return the largest |f| on the spectrum, or 1 where that is zero."""
+        """Return the largest |f| on the nodes and between them, or 1 where that is zero."""
         atoms = [apply_function(f, a.positions) for a in (self.measure.known_atoms, self.atoms)]
-        values = np.concatenate([*atoms, *(finite_values(f, rule) for rule in self.rules)])
-        return float(np.max(np.abs(values), initial=0.0)) or 1.0
+        between = [slab_values(f, cdf)[1].ravel() for cdf in self.cdfs]
+        values = np.concatenate([*atoms, *(finite_values(f, rule) for rule in self.rules), *between])
+        return float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0)) or 1.0

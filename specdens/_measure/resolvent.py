@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Complexes = NDArray[np.complex128]
 
 _STEADY = 0.05  # how much the last coefficients may scatter, in units of β, to be at their limit
+_GAP = 4.0  # of the spectrum, in units of the distances between nodes beside it
+_NEGLIGIBLE = 1e-10  # weight of a node on its way through a gap
 _LAST = 4  # the share 1/4 of the steps that shows the limit
 
 
@@ -31,6 +33,13 @@ class Resolvent(NamedTuple):
         The standard error of |G|: sampling, and quadrature as the difference to one step less.
     terminated : tuple of bool
         Per probe whether its continued fraction ends in a square root, as for an infinite system.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> value, stderr, terminated = sd.spectral_density(np.diag([1.0, -1.0])).measure.resolvent([1j])
+    >>> value.round(12).tolist()  # (1/(i − 1) + 1/(i + 1)) / 2
+    [-0.5j]
     """
 
     value: Complexes
@@ -69,6 +78,7 @@ def resolvent_of(measure: SpectralMeasure, z: ArrayLike, terminator: str | None)
     if terminator is not None:
         as_choice("terminator", terminator, ("auto", "sqrt"))
     points = np.asarray(z, dtype=np.complex128)
+    _check_outside(measure, points)
     limits = [
         None if terminator is None or rule.exact else limits_of(alphas, np.append(betas, last))
         for alphas, betas, last, rule in _probes(measure)
@@ -98,6 +108,26 @@ def resolvent_of(measure: SpectralMeasure, z: ArrayLike, terminator: str | None)
     spread = np.maximum(sum(squares, np.zeros(points.shape)) / max(len(parts), 1) - np.abs(mean) ** 2, 0.0)
     stderr = share * np.hypot(np.sqrt(measure.sampling_variance * spread), quadrature)
     return Resolvent(sum(known, share * mean), np.asarray(stderr), tuple(each is not None for each in limits))
+
+
+def _check_outside(measure: SpectralMeasure, points: Complexes) -> None:
+    """Refuse real points within a band, where the resolvent has no value."""
+    x = points[points.imag == 0].real
+    for rule in measure.rules:
+        nodes = rule.nodes[rule.weights > _NEGLIGIBLE]
+        inside = x[(x >= nodes[0]) & (x <= nodes[-1])]
+        if rule.exact or nodes.size < 4 or not inside.size:
+            continue
+        gaps = np.diff(nodes)
+        around = np.concatenate([[np.nan] * 2, gaps, [np.nan] * 2])
+        i = np.clip(np.searchsorted(nodes, inside, side="right") - 1, 0, gaps.size - 1)  # the gap that holds each
+        beside = np.nanmean([around[i + shift] for shift in (0, 1, 3, 4)], axis=0)
+        within = inside[gaps[i] < _GAP * beside]
+        if within.size:
+            raise ValueError(
+                f"real `z` must lie outside the spectrum; got {within[0]:.6g} inside a band. Use z = E + 1j * eta, "
+                "with a half width eta of the distance between nodes or more."
+            )
 
 
 def _probes(measure: SpectralMeasure) -> list[tuple[Floats, Floats, float, Rule]]:

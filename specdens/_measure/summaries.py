@@ -7,9 +7,10 @@ import numpy as np
 from specdens._distributions.cdf import Floats
 from specdens._measure.estimate import Estimate
 from specdens._measure.function_readings import FunctionReadings
-from specdens._validate import as_positive
+from specdens._validate import as_positive, named_as
 
 
+@named_as("Measure")
 class Summaries(FunctionReadings):
     """The part of `Measure` that sums a spectrum up in one number."""
 
@@ -68,7 +69,7 @@ class Summaries(FunctionReadings):
         Examples
         --------
         >>> import numpy as np, specdens as sd
-        >>> value, stderr = sd.fast_lanczos(np.diag([3.0, -4.0]), probes=np.ones(2)).schatten(2)
+        >>> value, stderr = sd.SpectralMeasure.from_eigenvalues([3.0, -4.0]).schatten(2)
         >>> round(value, 6)
         5.0
         """

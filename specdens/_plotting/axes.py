@@ -45,18 +45,25 @@ def pyplot() -> Any:
 
 
 def symlog_width(densities: Sequence[Density]) -> float:
-    """Return the width of the linear part of a symmetric-log axis: where most of the mass is told apart from zero."""
-    widths = []
+    """Return the width of the linear part of a symmetric-log axis: where most of the mass is told apart from zero.
+
+    It is at least the kernel's width at zero of every density: per unit of a finer axis a single bump of that width
+    would have a hole at zero.
+    """
+    near, kernels = [], []
     for density in densities:
         mass = density.values * np.diff(density.edges)
         order = np.argsort(np.abs(density.grid), kind="stable")
         level = np.cumsum(mass[order])
         if level[-1] > 0:
-            at = order[min(int(np.searchsorted(level, 0.25 * level[-1])), order.size - 1)]
-            fine = 0.0 if density.resolution is None else float(density.resolution[at])
-            widths.append(max(abs(float(density.grid[at])), fine))
+            near.append(
+                abs(float(density.grid[order[min(int(np.searchsorted(level, 0.25 * level[-1])), order.size - 1)]]))
+            )
+            kernels.append(0.0 if density.resolution is None else float(density.resolution[order[0]]))
+    if near:
+        return max(min(near), *kernels)
     positions = np.concatenate([np.abs(density.atoms.positions) for density in densities])
-    return min(widths) if widths else float(np.min(positions[positions > 0], initial=1.0))
+    return float(np.min(positions[positions > 0], initial=1.0))
 
 
 def curve(density: Density, linear_width: float | None) -> Curve:
@@ -67,14 +74,21 @@ def curve(density: Density, linear_width: float | None) -> Curve:
     return Curve(density.grid, density.values * stretch, density.stderr * stretch)
 
 
+def error_band(values: Floats, stderr: Floats, *, log: bool) -> tuple[Floats, Floats]:
+    """Return two standard errors below and above the values; for a logarithmic axis as far down as up on it."""
+    upper = values + 2 * stderr
+    if not log:
+        return np.maximum(values - 2 * stderr, 0.0), upper
+    return np.divide(np.maximum(values, 0.0) ** 2, upper, out=np.zeros_like(upper), where=upper > 0), upper
+
+
 def scale_axes(ax: Any, densities: Sequence[Density], *, log_y: bool, linear_width: float | None = None) -> None:
     """Name the axes and set their scales and limits; limits that the caller has set stay."""
     axis = densities[0].axis
     unit = {LOG_AXIS: "log|λ|"}.get(axis, axis)
     if linear_width is not None:
         ax.set_xscale("asinh", linear_width=linear_width)
-        unit = f"asinh(λ / {linear_width:.2g})"
-    ax.set_ylabel(f"density per unit {unit}")
+    ax.set_ylabel(f"density per unit {unit}" if linear_width is None else "density per unit of the axis (area = mass)")
     ax.set_xlabel("eigenvalue λ" if axis == "λ" else axis)
     if axis == LOG_AXIS:
         _ticks_of_powers(ax, densities)
@@ -207,33 +221,15 @@ def _ticks_of_powers(ax: Any, densities: Sequence[Density]) -> None:
     ax.set_xlabel("|λ|, on the axis log(|λ| + ε)" + (f" with ε = {epsilon:g}" if epsilon else ""))
 
 
-def show_resolution(ax: Any, densities: Sequence[Density]) -> None:
-    """Draw a bar of the coarsest resolution, twice the kernel width; on nonlinear axes write its number alone.
-
-    It stands above the Axes, where it is in the way of neither curves nor legend.
-    """
-    from matplotlib.offsetbox import AnchoredText
-    from mpl_toolkits.axes_grid1.anchored_artists import AnchoredSizeBar
+def resolution_entry(ax: Any, densities: Sequence[Density]) -> tuple[Any, str] | None:
+    """Return handle and words that name the coarsest resolution in a legend; None where nothing is smoothed."""
+    from matplotlib.lines import Line2D
 
     widths = [width for width in (typical_resolution(density) for density in densities) if width is not None]
-    for artist in [each for each in ax.artists if each.get_gid() == "specdens resolution"]:
-        artist.remove()
     if not widths:
-        return
-    words = f"resolution ± {max(widths):.2g}"
-    if ax.get_xscale() == "linear":
-        bar = AnchoredSizeBar(
-            ax.get_xaxis_transform(), 2 * max(widths), words, "lower left", frameon=False, label_top=False,
-            color=ax.xaxis.label.get_color(), size_vertical=0.006, sep=3, pad=0.2, borderpad=0.0,
-            fontproperties={"size": "x-small"}, bbox_to_anchor=(0.0, 1.0), bbox_transform=ax.transAxes,
-        )  # fmt: skip
-    else:
-        bar = AnchoredText(
-            words, "lower left", frameon=False, pad=0.2, borderpad=0.0, prop={"size": "x-small"},
-            bbox_to_anchor=(0.0, 1.0), bbox_transform=ax.transAxes,
-        )  # fmt: skip
-    bar.set_gid("specdens resolution")
-    ax.add_artist(bar)
+        return None
+    mark = Line2D([], [], linestyle="", marker=r"$\vdash\!\dashv$", markersize=13, color=ax.xaxis.label.get_color())
+    return mark, f"resolution ± {max(widths):.2g}"
 
 
 def typical_resolution(density: Density) -> float | None:

@@ -11,13 +11,15 @@ from numpy.typing import ArrayLike
 from specdens._density.grid import edges_around, uniform_edges
 from specdens._density.smoothing import Bumps, cell_averages
 from specdens._distributions.cdf import Floats
-from specdens._plotting.axes import new_axes
+from specdens._plotting.axes import new_axes, typical_resolution
 from specdens._validate import as_count, as_positive
 
 if TYPE_CHECKING:
     from specdens._measure.base import Measure
 
-_CELLS = 2.0  # the least width of a point mass, in cells of the map
+_CELLS = 2.0  # the least width, in cells of the map
+_FINEST = 0.01  # and as a share of the spectrum
+_DARKEST = 1e-4  # of a logarithmic scale of colours, as a share of the highest density
 
 
 def plot_map(
@@ -29,6 +31,7 @@ def plot_map(
     num_points: int = 400,
     label: str = "",
     colorbar: bool = True,
+    log_color: bool = False,
 ) -> Any:
     """Draw many densities side by side as a map: one column each, with λ upwards and the density as colour.
 
@@ -44,14 +47,17 @@ def plot_map(
     ax : matplotlib.axes.Axes, optional
         The Axes to draw in; by default those of a new figure.
     width : float, optional
-        The resolution in units of λ: the standard deviation of the kernel. By default that of the run at every λ, and
-        two cells of the map for point masses.
+        The resolution in units of λ, the same for all columns: the standard deviation of the kernel, point masses
+        included. By default the median resolution of the columns, and no less than a hundredth of the spectrum or than
+        half of how far the mean moves from column to column.
     num_points : int, default 400
         The number of cells along λ.
     label : str, optional
         What the columns are, for the horizontal axis.
     colorbar : bool, default True
         Whether to add a scale of the colours.
+    log_color : bool, default False
+        Whether colours are on a logarithmic scale, over four decades.
 
     Returns
     -------
@@ -82,12 +88,15 @@ def plot_map(
         raise ValueError(f"`at` must have one position for each of the {len(columns)} columns; got {positions.shape}")
     ends = [end for each in columns for end in (*each.bounds(), *each.known_atoms.positions)]
     lo, hi = min(ends), max(ends)
-    least = as_positive("width", width) if width is not None else _CELLS * ((hi - lo) or 1.0) / num_points
-    room = max(0.03 * (hi - lo), 4 * least)  # the whole of a point mass at an end
+    span = (hi - lo) or 1.0
+    width = as_positive("width", width) if width is not None else _common_width(columns, span, span / num_points)
+    room = max(0.03 * (hi - lo), 4 * width)  # the whole of a point mass at an end
     edges = uniform_edges(lo - room, hi + room, num_points)
-    values = np.array([_column(each, edges, width, least) for each in columns]).T
+    values = np.array([_column(each, edges, width) for each in columns]).T
     ax = new_axes() if ax is None else ax
-    mesh = ax.pcolormesh(edges_around(positions), edges, values, cmap="viridis", vmin=0.0, rasterized=True)
+    mesh = ax.pcolormesh(
+        edges_around(positions), edges, values, cmap="viridis", norm=_norm(values, log=log_color), rasterized=True
+    )
     if colorbar:
         ax.figure.colorbar(mesh, ax=ax, label="density per unit λ")
     ax.set_xlabel(label)
@@ -101,9 +110,26 @@ def _columns(measures: Any) -> list[Measure]:
     return list(measures)
 
 
-def _column(measure: Measure, edges: Floats, width: float | None, least: float) -> Floats:
-    """Return the density of one measure on the cells; point masses are as wide as `least`."""
+def _common_width(columns: list[Measure], span: float, cell: float) -> float:
+    """Return the median resolution of the columns, within what a map shows."""
+    widths = [typical_resolution(each.density()) for each in columns]
+    known = [width for width in widths if width is not None]
+    means = np.array([each.mean(lambda x: x).value for each in columns])
+    moved = float(np.quantile(np.abs(np.diff(means)), 0.9)) / 2
+    return max(float(np.median(known)) if known else 0.0, moved, _FINEST * span, _CELLS * cell)
+
+
+def _norm(values: Floats, *, log: bool) -> Any:
+    """Return the scale of the colours."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    top = float(np.max(values)) or 1.0
+    return LogNorm(_DARKEST * top, top, clip=True) if log else Normalize(0.0, top)
+
+
+def _column(measure: Measure, edges: Floats, width: float) -> Floats:
+    """Return the density of one measure on the cells, point masses included."""
     centers = (edges[1:] + edges[:-1]) / 2
     density = measure.density(kernel="local", width=width, grid=centers)
-    atoms = Bumps(density.atoms.positions, density.atoms.masses, np.full(density.atoms.masses.size, least))
+    atoms = Bumps(density.atoms.positions, density.atoms.masses, np.full(density.atoms.masses.size, width))
     return density.values + cell_averages(edges, atoms)[0]

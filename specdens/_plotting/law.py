@@ -47,7 +47,7 @@ def plot_law(
     if edge is not None:
         ax.axvline(edge, color="black", linestyle=":", linewidth=1.0, label=f"edge of the noise, {edge:.3g}")
     if own:
-        add_legend(ax)
+        add_legend(ax, [density])
     return ax
 
 

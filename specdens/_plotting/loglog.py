@@ -17,6 +17,7 @@ from specdens._validate import as_choice
 
 # red and blue as in the paper, in shades that keep their contrast on white and on black
 COLORS: dict[Part, str] = {"positive": "#e0484d", "negative": "#2a8fd0"}
+_CLEAR = 0.95  # R² of a line that nobody asked for
 MARKS: dict[Part, str] = {"positive": "o", "negative": "s"}
 
 
@@ -24,12 +25,12 @@ def plot_loglog(
     measure: Measure | Density,
     ax: Any = None,
     *,
-    fit: Literal["positive", "negative", "each", "none"] | PowerLaw | Iterable[PowerLaw] = "each",
+    fit: Literal["auto", "positive", "negative", "each", "none"] | PowerLaw | Iterable[PowerLaw] = "auto",
     range: tuple[float, float] | None = None,
     per: Per = "lambda",
     band: bool = True,
 ) -> Any:
-    """Draw the density against |λ| on doubly logarithmic axes, with power laws.
+    """Draw the density against |λ| on doubly logarithmic axes, with power laws where there are any.
 
     The positive part of the spectrum is red, the negative part blue. Points are the bins of `analysis.fit_power_law`,
     with two standard errors; lines are solid on the range they were fitted on and dotted beyond it.
@@ -40,11 +41,12 @@ def plot_loglog(
         What to draw: a measure, or a density, whose measure is used.
     ax : matplotlib.axes.Axes, optional
         The Axes to draw in; by default those of a new figure.
-    fit : {"each", "positive", "negative", "none"}, PowerLaw or iterable of PowerLaw, default "each"
-        Which part to fit a power law to, or fits from `analysis.fit_power_law` to draw. A part that follows none over
-        half a decade is drawn without a line.
+    fit : {"auto", "each", "positive", "negative", "none"}, PowerLaw or iterable of PowerLaw, default "auto"
+        Which part to fit a power law to, or fits from `analysis.fit_power_law` to draw. "auto" fits each part and draws
+        the line only where it spans a decade of |λ| with R² of 0.95 or more; "each", "positive" and "negative" ask for
+        a line wherever a part is straight over half a decade.
     range : (float, float), optional
-        The |λ| between which to fit; by default the widest straight range.
+        The |λ| between which to fit; by default the widest straight range. With a range, "auto" is "each".
     per : {"lambda", "log"}, default "lambda"
         "lambda" for the density per unit |λ|, "log" for that per unit log|λ|: exponents differ by exactly 1.
     band : bool, default True
@@ -80,14 +82,16 @@ def plot_loglog(
         raise ValueError(
             "`measure` must resolve eigenvalues of different magnitudes for a logarithmic axis; got too few nodes"
         )
-    laws = [_fit(measure, part, per, range) for part in parts if fit in ("each", part)] if given is None else given
+    laws = given
+    if laws is None:
+        found = (_fit(measure, part, per, range) for part in parts if fit in ("auto", "each", part))
+        laws = [law for law in found if law and (fit != "auto" or range is not None or _is_clear(law))]
     ax = new_axes() if ax is None else ax
     for part in parts:
         if bins[part].counts.size:
             _draw_part(ax, bins[part], part, per, measure.dimension, band=band)
     for law in laws:
-        if law is not None:
-            _draw_law(ax, law, bins[law.part if law.part != "both" else "positive"])
+        _draw_law(ax, law, bins[law.part if law.part != "both" else "positive"])
     ax.set(
         xscale="log", yscale="log", xlabel="|λ|", ylabel=f"density per unit {'|λ|' if per == 'lambda' else 'log|λ|'}"
     )
@@ -98,7 +102,7 @@ def plot_loglog(
 def _given_fits(fit: Any, per: Per) -> list[PowerLaw] | None:
     """Return the power laws that were passed as `fit`, or None where it names what to fit."""
     if isinstance(fit, str):
-        as_choice("fit", fit, ("positive", "negative", "each", "none"))
+        as_choice("fit", fit, ("auto", "positive", "negative", "each", "none"))
         return None
     laws = [fit] if isinstance(fit, PowerLaw) else list(fit)
     if any(not isinstance(law, PowerLaw) or law.per != per for law in laws):
@@ -125,6 +129,11 @@ def _fit(measure: Measure, part: Part, per: Per, limits: tuple[float, float] | N
         if limits is not None:
             raise
         return None
+
+
+def _is_clear(law: PowerLaw) -> bool:
+    """Return whether a law may be drawn unasked."""
+    return law.r_squared >= _CLEAR and law.range.hi >= 10 * law.range.lo
 
 
 def _draw_law(ax: Any, law: PowerLaw, bins: LogBins) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from specdens._deprecation import resolve_renamed, warn_deprecated
-from specdens._plotting.axes import new_axes, pyplot, scale_axes, show_resolution
+from specdens._plotting.axes import new_axes, pyplot, scale_axes
 from specdens._plotting.single import add_legend, linear_width_of, plot_density
-from specdens._plotting.stems import masses_axis
+from specdens._plotting.stems import masses_axis, name_stems
 
 if TYPE_CHECKING:
     from specdens._density.density import Density
@@ -75,7 +75,7 @@ def plot_densities(
     >>> G, H = np.diag(np.linspace(0, 2, 500)), np.diag(np.linspace(-1, 1, 500))
     >>> named = {name: sd.spectral_density(A) for name, A in [("Hess", G + H), ("G", G), ("H", H)]}
     >>> ax = sd.plot_densities(named, log_y=True)
-    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    >>> [text.get_text() for text in ax.get_legend().get_texts()][:3]
     ['Hess', 'G', 'H']
     >>> ax = sd.plot_densities(named["G"], named["H"])
     """
@@ -112,8 +112,9 @@ def _draw_named(
         )  # fmt: skip
     scale_axes(ax, list(named.values()), log_y=log_y, linear_width=linear_width)
     if legend:
-        show_resolution(ax, list(named.values()))
-        add_legend(ax)
+        if len(named) > 1 and masses_axis(ax) is not None:
+            name_stems(ax)
+        add_legend(ax, list(named.values()))
     return ax
 
 
@@ -177,7 +178,8 @@ def plot_grid(
     x, colors, band
         As in `plot_densities`.
     log_y : bool, default True
-        Whether the densities are on a logarithmic axis.
+        Whether the densities are on a logarithmic axis, as the axis then says. Unlike `Density.plot` and
+        `plot_densities`, which are linear by default: panels that share an axis differ by orders of magnitude.
     panel_size : (float, float), default (2.6, 1.8)
         Width and height of a panel in inches.
     log : bool, optional
@@ -263,7 +265,7 @@ def _draw_panels(
         _draw_named(named, axes[place], width, colors=colors, log_y=log_y, band=band, legend=False)
     _dress(figure, axes, rows, columns, set(panels))
     scale_axes(axes[0, 0], drawn, log_y=log_y, linear_width=width)
-    figure.supylabel(axes[0, 0].get_ylabel(), fontsize="medium")
+    figure.supylabel(axes[0, 0].get_ylabel() + (", log scale" if log_y else ""), fontsize="medium")
     figure.supxlabel(axes[0, 0].get_xlabel(), fontsize="medium")
     for ax in axes.ravel():
         ax.set(xlabel="", ylabel="")

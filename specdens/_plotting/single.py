@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from specdens._distributions.cdf import Floats
-from specdens._plotting.axes import curve, new_axes, scale_axes, show_resolution, symlog_width
-from specdens._plotting.stems import PLACES, annotate, draw_atoms, masses_axis
+from specdens._plotting.axes import curve, error_band, new_axes, resolution_entry, scale_axes, symlog_width
+from specdens._plotting.stems import PLACES, STEMS, annotate, draw_atoms, masses_axis
 from specdens._validate import as_choice
 
 if TYPE_CHECKING:
@@ -40,20 +40,25 @@ def plot_density(
     ax = new_axes() if own else ax
     name = "density" if label is None else label
     x, height, error = curve(density, linear_width)
+    is_smooth = bool(np.any(density.values)) or not density.atoms.positions.size
+    if not is_smooth:  # stems alone
+        x, height, name = np.empty(0), np.empty(0), "_nolegend_" if label is None else label
     (line,) = ax.plot(x, height, color=color, linestyle=linestyle, linewidth=1.4, label=name)
     color = line.get_color()
-    if band:
+    if band and is_smooth:
         name = BAND if label is None else "_nolegend_"
-        lower, upper = np.maximum(height - 2 * error, 0.0), height + 2 * error
+        lower, upper = error_band(height, error, log=log_y or density.axis == "|λ|")
         ax.fill_between(x, lower, upper, color=color, alpha=0.25, linewidth=0, label=name)
     if density.atoms.positions.size:
-        draw_atoms(ax, density, color, None if label is not None else "point masses (right axis)")
+        name = "_nolegend_" if label is not None else "eigenvalues (right axis)" if not is_smooth else STEMS
+        draw_atoms(ax, density, color, name, linestyle=linestyle)
     scale_axes(ax, [density], log_y=log_y, linear_width=linear_width)
+    if own and not is_smooth:
+        ax.set(yticks=[], ylabel="")
     if outliers is not None and density.axis in PLACES:
-        annotate(ax, density, outliers, color, "outliers" if label is None else "_nolegend_")
+        annotate(ax, density, outliers, color, "outliers, smoothed" if label is None else "_nolegend_")
     if own:
-        show_resolution(ax, [density])
-        add_legend(ax)
+        add_legend(ax, [density])
     return ax
 
 
@@ -67,12 +72,15 @@ def linear_width_of(x: str, densities: Sequence[Density]) -> float | None:
     return symlog_width(densities)
 
 
-def add_legend(ax: Any) -> None:
-    """Add one legend for the density and its point masses."""
+def add_legend(ax: Any, densities: Sequence[Density] = ()) -> None:
+    """Add one legend for the curves, the point masses and the resolution of densities."""
     handles, labels = ax.get_legend_handles_labels()
     twin = masses_axis(ax)
     if twin is not None:
         more, names = twin.get_legend_handles_labels()
         handles, labels = handles + more, labels + names
+    entry = resolution_entry(ax, densities)
+    if entry is not None:
+        handles, labels = [*handles, entry[0]], [*labels, entry[1]]
     if handles:
         ax.legend(handles, labels, loc="best", fontsize="small")

@@ -47,9 +47,9 @@ def _picture(density: Density) -> str:
         f'<polyline points="{_points(x, curve)}" stroke="#2a8fd0" stroke-width="1.5"/>'
         f'<g stroke="#d55e00">{stems}</g><path d="M0 {_HEIGHT}H{_WIDTH}"/>'
         f'<g fill="currentColor" stroke="none" font-size="11" font-family="sans-serif">'
-        f'<text x="0" y="{_HEIGHT + 14}">{lo:.4g}</text>'
+        f'<text x="0" y="{_HEIGHT + 14}">{_tick(lo, hi)}</text>'
         f'<text x="{_WIDTH / 2}" y="{_HEIGHT + 14}" text-anchor="middle">{axis}</text>'
-        f'<text x="{_WIDTH}" y="{_HEIGHT + 14}" text-anchor="end">{hi:.4g}</text></g></svg>'
+        f'<text x="{_WIDTH}" y="{_HEIGHT + 14}" text-anchor="end">{_tick(hi, lo)}</text></g></svg>'
     )
 
 
@@ -59,6 +59,11 @@ def _across(x: Floats, lo: float, hi: float) -> Floats:
 
 def _up(share: Floats) -> Floats:
     return _HEIGHT * (1 - np.clip(share, 0.0, 1.0) * 0.95)
+
+
+def _tick(end: float, other: float) -> str:
+    """Return an end of the axis in four digits; what is zero beside the other end is 0."""
+    return "0" if abs(end) <= 1e-9 * abs(other) else f"{end:.4g}"
 
 
 def _points(x: Floats, y: Floats) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import matplotlib as mpl
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+import scipy.sparse as sp
+from slow_cases import slow_after
 
 import specdens as sd
 
@@ -19,7 +22,7 @@ def spiked_data(m: int, n: int, num_spikes: int, seed: int) -> np.ndarray:
     return 1.7 * X
 
 
-@pytest.mark.parametrize(("m", "n"), [(1200, 300), (300, 900), (500, 500)])
+@pytest.mark.parametrize(("m", "n"), slow_after(1, [(1200, 300), (300, 900), (500, 500)]))
 @pytest.mark.parametrize("num_spikes", [0, 1, 6])
 def test_spikes_are_counted_and_noise_is_not(m, n, num_spikes):
     X = spiked_data(m, n, num_spikes, seed=num_spikes)
@@ -33,6 +36,7 @@ def test_spikes_are_counted_and_noise_is_not(m, n, num_spikes):
     assert abs(found.variance.value - share) <= max(3 * found.variance.stderr, 1e-6)
 
 
+@pytest.mark.slow
 def test_pure_noise_shows_a_component_as_rarely_as_it_says():
     """At the level of 5 %, exact eigenvalues of 300 samples of noise: 15 expected, at most 30 by chance."""
     wrong = 0
@@ -43,9 +47,10 @@ def test_pure_noise_shows_a_component_as_rarely_as_it_says():
     assert 3 <= wrong <= 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_the_digits_have_components_and_shuffled_digits_have_none(shuffled):
-    X = load_digits().data
+    X = pytest.importorskip("sklearn.datasets").load_digits().data
     X = X[:, X.std(axis=0) > 0]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     X = np.random.default_rng(0).permuted(X, axis=0) if shuffled else X
@@ -58,6 +63,55 @@ def test_the_digits_have_components_and_shuffled_digits_have_none(shuffled):
     if not shuffled:  # most of the spectrum is no noise
         with pytest.raises(ValueError, match="more than half of its eigenvalues stand out"):
             sd.analysis.significant_components(sd.spectral_density(sd.gram(X, divisor=m)), gamma=n / m)
+
+
+@pytest.mark.parametrize("spread", [0.5, 0.25])
+def test_columns_of_unequal_variance_are_not_taken_for_components_in_silence(spread):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 300)) * np.exp(spread * rng.standard_normal(300))
+    with pytest.warns(sd.SpecdensWarning, match=r"do not look like white noise: .* Standardise the columns"):
+        found = sd.analysis.significant_components(sd.fast_lanczos(sd.gram(X, divisor=1500)), gamma=0.2)
+    assert not found.rest.is_white
+    assert "does not look like white noise" in repr(found)
+    X /= X.std(axis=0)
+    measure = sd.fast_lanczos(sd.gram(X, divisor=1500), num_probes=8)
+    found = sd.analysis.significant_components(measure, gamma=0.2)
+    assert found.rest.is_white
+    assert found.count.value <= max(0.1, 2 * found.count.stderr)
+    assert "below it      looks like white noise" in repr(found)
+
+
+def test_sparse_data_wider_than_long_are_not_white():
+    X = sp.random_array((1000, 2500), density=0.003, rng=np.random.default_rng(0), format="csr")
+    with pytest.warns(sd.SpecdensWarning, match="do not look like white noise"):
+        sd.analysis.significant_components(sd.fast_lanczos(sd.gram(X, center=True, divisor=1000)), gamma=2.5)
+
+
+@pytest.mark.slow
+def test_digits_are_told_which_scale_to_give():
+    """Neither centred nor standardised digits are mostly noise; the message names a scale that works."""
+    X = pytest.importorskip("sklearn.datasets").load_digits().data
+    m, n = X.shape
+    exact = sd.spectral_density(sd.gram(X, center=True, divisor=m)).measure
+    with pytest.raises(ValueError, match=r"`measure` must be mostly noise .* Give `scale`: 1 for") as caught:
+        sd.analysis.significant_components(exact, gamma=n / m)
+    scale = float(re.search(r"scale=([\d.]+),", str(caught.value))[1])
+    assert scale == pytest.approx(np.mean(np.var(X, axis=0)), rel=1e-3)
+    found = sd.analysis.significant_components(exact, gamma=n / m, scale=scale)
+    e = np.linalg.eigvalsh(np.cov(X.T, bias=True))
+    assert found.count == (pytest.approx(np.sum(e > found.edge)), 0.0)
+    assert "does not look like white noise" in repr(found)
+
+
+def test_what_is_no_covariance_of_this_gamma_is_refused():
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((300, 300))
+    indefinite = sd.fast_lanczos((Z + Z.T) / 20 + np.eye(300))
+    with pytest.raises(ValueError, match="must be that of a covariance matrix, without negative eigenvalues; got -"):
+        sd.analysis.significant_components(indefinite, gamma=0.5)
+    measure = sd.fast_lanczos(sd.gram(rng.standard_normal((600, 300)), divisor=600))
+    with pytest.raises(ValueError, match=r"`gamma` must be the number of columns divided by .* 99 % .* would be zero"):
+        sd.analysis.significant_components(measure, gamma=100)
 
 
 def test_senseless_options_are_named():
@@ -80,7 +134,7 @@ def test_a_negative_law_has_no_number():
 
 
 @pytest.mark.parametrize("x", ["linear", "symlog"])
-@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("exact", slow_after(1, [False, True]))
 def test_the_law_is_drawn_over_the_density_with_its_mass(x, exact):
     """Under the drawn law lies the share of the noise, on either axis."""
     X = spiked_data(600, 200, 4, 0)

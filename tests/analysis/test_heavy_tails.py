@@ -23,6 +23,7 @@ def test_a_fit_over_thirteen_decades_is_finite(seed):
     assert 0 < fit.r_squared < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [None, 0.99])
 @pytest.mark.parametrize("power", [2.0, 1.0])
 def test_two_standard_errors_cover_the_exponent_of_independent_eigenvalues(power, limits):

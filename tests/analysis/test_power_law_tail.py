@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from slow_cases import slow_after
 
 import specdens as sd
 from specdens import analysis
@@ -17,7 +18,7 @@ def heavy_tail(n, exponent, start):
     return start * ((np.arange(n) + 0.5) / n) ** (-1 / (exponent - 1))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", slow_after(1, range(4)))
 def test_the_tail_of_a_random_bulk_has_its_own_exponent(seed):
     values = np.concatenate([random_bulk(1024, seed)[128:], heavy_tail(128, 2.5, 3.0)])
     fit = analysis.fit_power_law(sd.SpectralMeasure.from_eigenvalues(values), tail=True)
@@ -25,7 +26,7 @@ def test_the_tail_of_a_random_bulk_has_its_own_exponent(seed):
     assert fit.range.hi == pytest.approx(values.max())
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", slow_after(1, range(4)))
 def test_a_random_matrix_has_no_heavy_tail(seed):
     measure = sd.SpectralMeasure.from_eigenvalues(random_bulk(512, seed))
     assert (

@@ -9,6 +9,7 @@ from specdens import analysis
 from specdens._measure.edge_shape import SHARP, SLOW, edge_index, surprising_gap
 
 
+@pytest.mark.slow
 def test_a_bulk_of_independent_eigenvalues_has_no_outliers():
     draws = [
         lambda rng: rng.standard_normal(2000),

@@ -30,19 +30,22 @@ def is_picture(path) -> bool:
 def test_demo_finds_the_outliers_and_leaves_a_picture(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "specdens_torch", None)
     (small / "pictures").mkdir()
-    said = run("demo", "--output-dir", "pictures")
+    printed = run("demo", "--output-dir", "pictures")
     assert is_picture(small / "pictures" / "specdens-demo.png")
     exact = np.linalg.eigvalsh(_demo.spiked_covariance())[-3:]
-    assert "found " + ", ".join(f"{value:.6f}" for value in exact) in said
-    assert 'The network trained on digits is left out: it needs torch: pip install "specdens[torch]"' in said
+    assert "found " + ", ".join(f"{value:.6f}" for value in exact) in printed
+    assert 'The network trained on digits is left out: it needs torch: pip install "specdens[torch]"' in printed
 
 
 def test_demo_says_what_is_missing(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    said = run("demo")
-    assert 'For a picture: pip install "specdens[plot]"' in said
-    assert "left out: the digits come with scikit-learn: pip install scikit-learn" in said or "specdens[torch]" in said
+    printed = run("demo")
+    assert 'For a picture: pip install "specdens[plot]"' in printed
+    assert (
+        "left out: the digits come with scikit-learn: pip install scikit-learn" in printed
+        or "specdens[torch]" in printed
+    )
     assert not list(small.iterdir())
 
 
@@ -67,8 +70,8 @@ def test_demo_draws_the_curvature_of_a_network(small, monkeypatch):
 
     monkeypatch.setattr(_demo_digits, "_trained_network", tiny_network)
     threads = torch.get_num_threads()
-    said = run("demo")
+    printed = run("demo")
     assert is_picture(small / "specdens-demo-digits.png")
-    assert "A network of 51 parameters on 40 digits, 50.0 % right" in said
-    assert all(f"\n{name}: Density per unit λ" in said for name in ("Hess", "G", "H"))
+    assert "A network of 51 parameters on 40 digits, 50.0 % right" in printed
+    assert all(f"\n{name}: Density per unit λ" in printed for name in ("Hess", "G", "H"))
     assert torch.get_num_threads() == threads

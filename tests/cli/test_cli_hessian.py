@@ -49,13 +49,13 @@ def adapter(monkeypatch):
 def test_hessian_writes_one_file_per_operator_and_split(adapter, folder):
     write_problem("import neighbour\ndef problem():\n    return 'model', 'loss', neighbour.TRAIN, 30\n")
     (folder / "neighbour.py").write_text("TRAIN = 20\n")
-    said = run("hessian", "problem.py", "--operator", "Hess,G,B2c:3", "--steps", 5, "-o", "out.npz", "-o", "out.csv")
+    printed = run("hessian", "problem.py", "--operator", "Hess,G,B2c:3", "--steps", 5, "-o", "out.npz", "-o", "out.csv")
     sizes = {"Hess-train": 20, "G-train": 21, "B2c3-train": 103, "Hess-test": 30, "G-test": 31, "B2c3-test": 103}
     for name, size in sizes.items():
         assert sd.load(f"out-{name}.npz").measure.dimension == size
         assert os.path.exists(f"out-{name}.csv")
-        assert f"Wrote out-{name}.npz" in said
-    assert "Hess, train: 20 parameters" in said
+        assert f"Wrote out-{name}.npz" in printed
+    assert "Hess, train: 20 parameters" in printed
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_a_problem_is_a_tuple_or_a_dict(adapter, returned):
 )
 def test_a_problem_that_raises_is_one_line_with_file_and_line(adapter, text, line):
     write_problem(text)
-    said = fail(1, "hessian", "problem.py", "-o", "out.npz")
+    printed = fail(1, "hessian", "problem.py", "-o", "out.npz")
     for part in line.split(".*"):
-        assert part in said
+        assert part in printed
 
 
 # torch says it of itself, the first time that some of its derivatives are taken

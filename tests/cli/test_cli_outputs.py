@@ -133,9 +133,9 @@ def test_escapes_in_metadata_do_not_reach_the_terminal():
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc"
     density = replace(sd.spectral_density(np.diag([1.0, 2.0, 3.0])), notes=(evil,), axis=evil, kernel=evil)
     sd.save("evil.npz", density)
-    said = run("info", "evil.npz")
-    assert "\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\u202eabc" in said
-    for text in (said, repr(sd.load("evil.npz"))):
+    printed = run("info", "evil.npz")
+    assert "\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\u202eabc" in printed
+    for text in (printed, repr(sd.load("evil.npz"))):
         assert not any(char in text for char in "\x1b\x07\x9b\u202e")
 
 

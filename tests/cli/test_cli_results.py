@@ -26,11 +26,11 @@ def folder(tmp_path, monkeypatch):
 def test_info_says_what_is_in_a_result():
     density = sd.spectral_density(matrix(), num_steps=12, num_probes=2, rank=1)
     sd.save("density.npz", density)
-    said = run("info", "density.npz")
-    assert said.startswith("density.npz: Density, ")
-    assert repr(density) in said
-    assert "written by specdens" in said
-    assert "outliers" in said
+    printed = run("info", "density.npz")
+    assert printed.startswith("density.npz: Density, ")
+    assert repr(density) in printed
+    assert "written by specdens" in printed
+    assert "outliers" in printed
     summary = json.loads(run("info", "density.npz", "--json"))
     assert summary["kind"] == "Density"
     assert summary["measure"]["num_steps"] == 12

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,9 +18,10 @@ from specdens._chebyshev.moments import chebyshev_cdf
 from specdens._density.estimators import _width_map, gaussian_width
 from specdens._density.smoothing import Bumps, cell_averages, local_mean
 from specdens._measure.drawings import DENSITY_KERNELS
-from specdens._measure.lanczos import _CHEBYSHEV_MARGIN
+from specdens._measure.ritz_quadrature import _CHEBYSHEV_MARGIN
 
 SEMICIRCLE = diagonal(semicircle(500))
+TWENTY_STEPS = sd.fast_lanczos(SEMICIRCLE, num_steps=20)
 
 
 def whole(density: sd.Density) -> float:
@@ -48,7 +51,7 @@ def test_the_mass_is_one_at_any_number_of_points(kernel, eigenvalues, seed, num_
     points=st.lists(st.integers(-300, 300), min_size=2, max_size=30, unique=True).map(lambda x: np.sort(x) / 100),
 )
 def test_on_any_grid_the_mass_and_what_is_off_it_sum_to_one(kernel, points):
-    density = sd.fast_lanczos(SEMICIRCLE, num_steps=20).density(kernel=kernel, grid=points)
+    density = TWENTY_STEPS.density(kernel=kernel, grid=points)
     assert whole(density) == pytest.approx(1, rel=1e-9)
     inside = density.measure.cdf(density.edges[-1]) - density.measure.cdf(density.edges[0])
     if kernel != "adaptive":  # which is at least as wide as the smallest cell, and cells are up to 6 wide here
@@ -173,6 +176,49 @@ def test_a_density_says_what_it_is():
     assert "0.143 at 0, 0.143 at 1" in text
     assert "no smooth part" in text
     assert "atoms         none" in repr(sd.fast_lanczos(diagonal(semicircle(100)), num_steps=10).density())
+
+
+def test_atoms_are_listed_from_zero_and_the_heaviest_on():
+    eigenvalues = np.repeat([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0], [1, 1, 1, 1, 5, 1, 2])
+    text = repr(sd.SpectralMeasure.from_eigenvalues(eigenvalues).density())
+    listed = "0.0833 at 0, 0.417 at 1, 0.167 at 3, 0.0833 at -3, 0.0833 at -2, and 2 more"
+    assert f"atoms         {listed}\n" in text
+
+
+def test_exact_spectra_claim_no_sampling_error():
+    text = repr(sd.spectral_density(diagonal(semicircle(300))))
+    assert "typical error no sampling error; smoothing moves the curve by about" in text
+    assert "from          SpectralMeasure(all 300 eigenvalues, products=" in text
+    assert "smoothing included" in repr(sd.fast_lanczos(diagonal(semicircle(300))).density())
+
+
+def test_large_errors_are_written_in_full():
+    density = sd.fast_lanczos(diagonal(semicircle(300))).density()
+    text = repr(replace(density, stderr=1.234 * density.values, resolution=None))
+    assert "typical error 123 % where" in text
+
+
+@pytest.mark.parametrize("shape", [(300, 200), (150, 400)])
+def test_the_density_of_singular_values_lies_within_them(shape):
+    X = np.random.default_rng(0).standard_normal(shape)
+    singular = np.linalg.svd(X, compute_uv=False)
+    measure = sd.fast_lanczos(sd.gram(X), num_probes=4)
+    density = measure.density_of(lambda x: np.sqrt(np.maximum(x, 0)), axis="singular value")
+    assert density.edges[0] >= 0
+    assert density.mass() == pytest.approx(1, abs=1e-9)
+    on_either_side = measure.density_of(lambda x: np.sqrt(np.maximum(x, 0)), grid=np.linspace(-10, 50, 601))
+    outside = (on_either_side.edges[1:] <= 0) | (on_either_side.edges[:-1] > 1.01 * singular[0])
+    assert np.all(on_either_side.values[outside] == 0)
+    assert on_either_side.mass() == pytest.approx(1, abs=1e-9)
+    share = np.sum(singular <= np.median(singular)) / shape[1] + max(0, 1 - shape[0] / shape[1])
+    assert density.cdf(np.median(singular)) == pytest.approx(share, abs=0.05)
+
+
+def test_a_density_of_a_function_that_changes_sign_has_room_on_both_sides():
+    density = sd.fast_lanczos(diagonal(semicircle(500))).density_of(lambda x: x**3)
+    assert density.edges[0] < -1
+    assert density.edges[-1] > 1
+    assert density.mass() == pytest.approx(1, abs=1e-9)
 
 
 # -- smoothing and its error ------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from spectra import FAMILIES, chain, diagonal, laplacian_2d, semicircle
 
 import specdens as sd
+from specdens._density.folding import smoothed
 from specdens._density.kernel_width import interpolated_width
-from specdens._density.local_width import smoothed
 from specdens._density.pieces import Pieces, PointMasses, cut, split, union
 from specdens._distributions.cdf import Cdf
 
@@ -80,7 +80,7 @@ def exact_like(density: sd.Density, eigenvalues: np.ndarray) -> np.ndarray:
     drawn = density.grid[density.values > 0]
     ends = sd.Interval(float(drawn[0]), float(drawn[-1]))
     pieces = Pieces(rest, rest, np.full(rest.size, 1 / eigenvalues.size))
-    return smoothed(density.edges, pieces, interpolated_width(density.grid, density.resolution), ends)
+    return smoothed(density.edges, pieces, interpolated_width(density.grid, density.resolution), [ends])
 
 
 @pytest.mark.slow

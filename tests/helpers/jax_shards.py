@@ -83,6 +83,10 @@ def results() -> None:
         assert (A @ x).sharding.is_equivalent_to(ROWS, 1)
         found, expected = (sd.fast_lanczos(B, num_steps=20) for B in (A, matrix))
         np.testing.assert_allclose(numbers(found), numbers(expected), rtol=2e-4)
+        deflated, expected = (sd.spectral_density(B, rank=2, num_steps=20, num_probes=1).measure for B in (A, matrix))
+        np.testing.assert_allclose(numbers(deflated), numbers(expected), rtol=1e-3)
+        pairs = sd.subspace_iteration(A, rank=2, num_iters=60)
+        np.testing.assert_allclose(pairs.values, [6.0, -5.0], rtol=0.1)
 
 
 def messages() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
+import specdens as sd
+
 
 def at_quantiles(density, lo: float, hi: float, n: int) -> np.ndarray:
     """Return n eigenvalues at the quantiles of a law with the given density on [lo, hi]."""
@@ -80,3 +82,9 @@ def exact_w1(cdf, eigenvalues: np.ndarray) -> float:
 
     n = len(eigenvalues)
     return wasserstein(cdf, Cdf.of_atoms(np.sort(eigenvalues), np.full(n, 1.0 / n)))
+
+
+def measured(eigenvalues: np.ndarray, *, num_steps: int = 96, num_probes: int = 4, seed: int = 0) -> sd.SpectralMeasure:
+    """Return the measure that a Lanczos run leaves of a diagonal matrix with these eigenvalues."""
+    steps = min(num_steps, len(eigenvalues))
+    return sd.fast_lanczos(diagonal(eigenvalues), num_steps=steps, num_probes=num_probes, seed=seed)

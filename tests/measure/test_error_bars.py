@@ -116,3 +116,42 @@ def test_the_error_at_an_atom_is_that_of_sampling():
     measure = sd.fast_lanczos(diagonal(eigenvalues), num_steps=64, num_probes=2)
     assert measure.cdf_stderr(0.0) < 0.02  # half of the atom is 0.25
     assert measure.cdf(0.0) == pytest.approx(0.5, abs=3 * measure.cdf_stderr(0.0))
+
+
+def test_an_interval_that_ends_at_a_converged_eigenvalue_has_all_of_it():
+    eigenvalues = np.append(np.zeros(500), np.linspace(0.2, 3, 500))
+    for seed in range(5):
+        measure = sd.fast_lanczos(diagonal(eigenvalues), num_steps=32, num_probes=8, seed=seed)
+        for value, stderr in (measure.count(-1, 0), measure.count(0, 0.1), measure.count(0, 0)):
+            assert value == pytest.approx(500, abs=3 * stderr)
+            assert stderr < 15
+        assert measure.cdf(0.0) == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_narrow_cluster_is_not_one_eigenvalue():
+    eigenvalues = np.append(np.linspace(0, 1e-3, 800), np.linspace(1, 1.001, 200))
+    for seed in range(5):
+        measure = sd.fast_lanczos(diagonal(eigenvalues), num_steps=32, num_probes=8, seed=seed)
+        value, stderr = measure.count(-1, 0.4e-3)
+        assert value == pytest.approx(320, abs=3 * stderr)
+        assert stderr < 30
+
+
+def test_multiple_eigenvalues_that_a_run_does_not_resolve_are_within_the_error():
+    ring = 2 * np.cos(2 * np.pi * np.arange(13) / 13)
+    eigenvalues = np.sort(np.add.outer(np.add.outer(ring, ring), ring).ravel())
+    x = np.quantile(eigenvalues, [0.1, 0.3, 0.6, 0.85])
+    exact = np.searchsorted(eigenvalues, x + 1e-9, side="right") / eigenvalues.size
+    within = []
+    for seed in range(8):
+        measure = sd.fast_lanczos(diagonal(eigenvalues), num_steps=32, num_probes=8, seed=seed)
+        within.append(np.abs(measure.cdf(x) - exact) <= 2 * measure.cdf_stderr(x))
+    assert np.mean(within) > 0.9
+
+
+def test_errors_are_no_larger_than_what_the_weights_allow():
+    eigenvalues = np.append(10.0 ** np.linspace(-9, -2, 1980), 2.0 ** np.arange(20))
+    for seed in range(5):
+        measure = sd.fast_lanczos(diagonal(eigenvalues), num_steps=32, num_probes=8, seed=seed)
+        assert measure.count(1e-7, 1e-5).stderr < 0.65 * 2000
+        assert measure.trace(lambda x: (x > 1e-6) * 1.0).stderr < 0.65 * 2000

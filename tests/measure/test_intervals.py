@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import specdens as sd
 
 
+@pytest.mark.slow
 def test_intervals_cover_small_numbers_that_two_standard_errors_miss():
     eigenvalues = spectra.semicircle(3000)
     cut = (eigenvalues[-5] + eigenvalues[-6]) / 2

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from slow_cases import slow_after
 from spectra import FAMILIES, diagonal, exact_w1, semicircle
 
 import specdens as sd
 
 
-@pytest.mark.parametrize("family", [name for name in FAMILIES if "Pareto" not in name][:3])
+@pytest.mark.parametrize("family", slow_after(1, [name for name in FAMILIES if "Pareto" not in name][:3]))
 def test_two_moments_reduce_the_distance_and_keep_the_coverage(family):
     eigenvalues = np.sort(FAMILIES[family](2000))
     moments = [np.mean(eigenvalues), np.mean(eigenvalues**2)]

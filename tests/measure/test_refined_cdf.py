@@ -146,6 +146,7 @@ def test_the_best_estimate_is_as_good_as_the_better_of_raw_rule_and_jackson(dist
     assert best <= 1.2 * min(raw, jackson)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AT_THE_FLOOR)
 def test_the_best_estimate_reaches_the_sampling_floor(distances, name):
     best, _, _, floor = distances[name]

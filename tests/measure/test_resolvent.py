@@ -93,3 +93,15 @@ def test_moments_and_averages_have_resolvents():
     np.testing.assert_allclose(moments.resolvent(z).value, lanczos.resolvent(z).value, rtol=1e-4)
     both = sd.average([lanczos, moments])
     np.testing.assert_allclose(both.resolvent(z).value, lanczos.resolvent(z).value, rtol=1e-4)
+
+
+def test_a_real_point_inside_a_band_is_refused_and_one_in_a_gap_is_not():
+    e = np.concatenate([np.linspace(-2, -1, 2000), np.linspace(1, 2, 2000)])
+    measure = sd.fast_lanczos(np.diag(e), num_steps=80, num_probes=2)
+    for z in (1.5, [0.0, -1.2], 1.02):
+        with pytest.raises(ValueError, match=r"real `z` must lie outside the spectrum; got .* Use z = E \+ 1j \* eta"):
+            measure.resolvent(z)
+    for z in (0.0, 0.5, 3.0, -2.5):
+        value, stderr, _ = measure.resolvent(z)
+        assert abs(value - np.mean(1 / (z - e))) <= 3 * stderr + 1e-9
+    assert np.isfinite(measure.resolvent(1.5 + 0.05j).value)

@@ -21,6 +21,7 @@ def values_of(ax):
     return np.asarray(mesh.get_array()).reshape(mesh.get_coordinates().shape[0] - 1, -1), mesh.get_coordinates()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disorder", [0.0, 0.4])
 def test_81_plane_waves_show_the_dispersion_in_one_run_and_one_picture(disorder):
     A = sd.Counted(RING + np.diag(np.random.default_rng(0).uniform(-disorder, disorder, N)))
@@ -60,3 +61,13 @@ def test_wrong_columns_are_named():
         sd.plot_map(measure, [0, 1])
     with pytest.raises(ValueError, match="`width` must be positive"):
         sd.plot_map(measure, width=0)
+
+
+def test_without_a_width_columns_join_and_colours_can_be_logarithmic():
+    measure = sd.fast_lanczos(RING, probes=WAVES, num_steps=60)
+    ax = sd.plot_map(measure, K, log_color=True)
+    values, _ = values_of(ax)
+    between = np.max(np.minimum(values[:, 1:], values[:, :-1]), axis=0)  # what neighbours have in common
+    assert np.all(between > 0.3 * np.max(values, axis=0)[1:])
+    assert isinstance(ax.collections[-1].norm, mpl.colors.LogNorm)
+    mpl.pyplot.close(ax.figure)

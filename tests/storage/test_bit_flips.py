@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from slow_cases import slow_after
 
 import specdens as sd
 
 MATRIX = np.diag(np.concatenate([np.linspace(-1, 1, 38), [5.0, -7.0]]))
 SETTINGS = {"num_steps": 12, "rank": 1, "num_probes": 2}
-NUM_FLIPS = 400
 
 
 def density_of(path):
@@ -20,14 +20,15 @@ def density_of(path):
 
 
 @pytest.mark.filterwarnings("ignore:the checkpoint .* was damaged by others:specdens.SpecdensWarning")
+@pytest.mark.parametrize("num_flips", slow_after(1, [20, 400]))
 @pytest.mark.parametrize("name", ["result.npz", "checkpoint.npz"])
-def test_a_flipped_bit_is_refused_or_harmless(name, tmp_path):
+def test_a_flipped_bit_is_refused_or_harmless(name, num_flips, tmp_path):
     path = tmp_path / name
     if name == "result.npz":
         sd.save(path, sd.spectral_density(MATRIX, **SETTINGS))
     expected, content = density_of(path), path.read_bytes()
     rng, messages = np.random.default_rng(0), []
-    for position, bit in zip(rng.integers(0, len(content), NUM_FLIPS), rng.integers(0, 8, NUM_FLIPS), strict=True):
+    for position, bit in zip(rng.integers(0, len(content), num_flips), rng.integers(0, 8, num_flips), strict=True):
         damaged = bytearray(content)
         damaged[position] ^= 1 << int(bit)
         path.write_bytes(damaged)
@@ -38,5 +39,5 @@ def test_a_flipped_bit_is_refused_or_harmless(name, tmp_path):
             continue
         np.testing.assert_array_equal(found.values, expected.values)
         np.testing.assert_array_equal(found.outliers.vectors, expected.outliers.vectors)
-    assert len(messages) > NUM_FLIPS // 2
+    assert len(messages) > num_flips // 2
     assert all(str(path) in message for message in messages)

@@ -19,6 +19,8 @@ import specdens as sd
 from specdens._storage.atomic_write import replacing
 from specdens._storage.save_load import FORMAT_VERSION, read_header
 
+SMALL_DENSITY = sd.slow_lanczos(np.diag([1.0, 2.0])).density(num_points=4)
+
 
 def outlying(n: int = 60) -> np.ndarray:
     """Return a diagonal matrix with a bulk and two outliers."""
@@ -88,8 +90,7 @@ def test_every_measure_comes_back_bit_for_bit(tmp_path_factory, eigenvalues, see
 
 @given(st.text(), st.text(), st.floats(allow_nan=False, allow_infinity=False))
 def test_any_text_and_number_comes_back(tmp_path_factory, note, axis, mass):
-    density = sd.slow_lanczos(np.diag([1.0, 2.0])).density(num_points=4)
-    density = replace(density, notes=(note, "λ"), axis=axis, mass_outside=mass)
+    density = replace(SMALL_DENSITY, notes=(note, "λ"), axis=axis, mass_outside=mass)
     assert same(density, round_trip(tmp_path_factory.mktemp("files"), density))
 
 

@@ -145,6 +145,7 @@ def test_impossible_values_are_refused(name, changes, message, files, tmp_path):
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_moments_that_are_not_finite_do_not_hang_the_command_line(files, tmp_path):
     pytest.importorskip("click")
     path = changed(files, tmp_path, "moments", {"mus": np.full((2, 20), NAN)})
@@ -175,6 +176,7 @@ def deflated(path, source, name, array_header, num_bytes):
                 entry.write(bytes(2**20))
 
 
+@pytest.mark.slow
 def test_a_bomb_is_refused_by_its_size_and_the_limit_can_be_raised(files, tmp_path):
     header = {"descr": "<f8", "fortran_order": False, "shape": (300 * 2**17,)}
     deflated(tmp_path / "bomb.npz", files / "measure.npz", "alphas.npy", header, 300 * 2**20)
@@ -185,6 +187,7 @@ def test_a_bomb_is_refused_by_its_size_and_the_limit_can_be_raised(files, tmp_pa
         sd.load(tmp_path / "bomb.npz", max_bytes=2**30)
 
 
+@pytest.mark.slow
 def test_members_that_nothing_asks_for_are_not_read(files, tmp_path):
     header = {"descr": "<f8", "fortran_order": False, "shape": (300 * 2**17,)}
     deflated(tmp_path / "extra.npz", files / "measure.npz", "extra.npy", header, 300 * 2**20)
