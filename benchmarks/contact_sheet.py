@@ -86,8 +86,8 @@ KINDS: dict[str, Callable[[sd.Density, object], object]] = {
 
 def exact_like(density: sd.Density, eigenvalues: np.ndarray) -> np.ndarray:
     """Return the exact spectrum smoothed by the resolution of a density, without its atoms."""
+    from specdens._density.folding import smoothed
     from specdens._density.kernel_width import interpolated_width
-    from specdens._density.local_width import smoothed
     from specdens._density.pieces import Pieces
 
     near = np.zeros(eigenvalues.size, dtype=bool)
@@ -96,7 +96,9 @@ def exact_like(density: sd.Density, eigenvalues: np.ndarray) -> np.ndarray:
     rest = np.sort(eigenvalues[~near])
     mass = np.full(rest.size, 1 / eigenvalues.size)
     ends = sd.Interval(float(rest[0]), float(rest[-1]))
-    return smoothed(density.edges, Pieces(rest, rest, mass), interpolated_width(density.grid, density.resolution), ends)
+    return smoothed(
+        density.edges, Pieces(rest, rest, mass), interpolated_width(density.grid, density.resolution), [ends]
+    )
 
 
 def draw(name: str, row: np.ndarray, num_steps: int, num_probes: int) -> None:

@@ -19,8 +19,11 @@ from typing import Any
 import numpy as np
 from families import FAMILIES, operator
 from numpy.typing import NDArray
+from untuned_families import UNTUNED
 
 import specdens as sd
+
+ALL = FAMILIES | UNTUNED
 
 Array = NDArray[Any]
 Reading = tuple[str, float, float, float, float]
@@ -107,7 +110,7 @@ def table(names: list[str], setting: tuple[int, int], n: int, num_seeds: int) ->
     num_probes, num_steps = setting
     result: dict[str, dict[str, dict[str, float]]] = {}
     for name in names:
-        e = np.sort(FAMILIES[name](n))
+        e = np.sort(ALL[name](n))
         A = operator(e)
         runs, distances = [], []
         for seed in range(num_seeds):
@@ -131,7 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=2000)
     parser.add_argument("--num-seeds", type=int, default=40)
-    parser.add_argument("--families", nargs="*", default=list(FAMILIES))
+    parser.add_argument("--families", nargs="*", default=list(ALL))
     parser.add_argument("--settings", nargs="*", default=list(SETTINGS))
     parser.add_argument("--json", metavar="FILE", help="write the figures to a file")
     parser.add_argument("--tiny", action="store_true", help="three families, one setting, three seeds: for CI")

@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 SCRIPTS = (
     "lanczos_sparse",
     "lanczos_dense",
+    "first_second",
     "vector_work",
     "wrapped_products",
     "kpm_lattice",

@@ -172,13 +172,13 @@ def bounds_of_positive_operators() -> str:
 
 def directed_graphs() -> str:
     A = nx.to_scipy_sparse_array(nx.gnp_random_graph(50, 0.2, directed=True, seed=0), dtype=float)
-    said = []
+    messages = []
     for given in (A, nx.path_graph(3)):
         try:
             sd.spectral_density(given)
         except (TypeError, ValueError) as error:
-            said.append(str(error))
-    return f"{said[0][:28]}… {said[0][said[0].index('. A matrix') + 2 :][:71]}…; {said[1][:58]}…"
+            messages.append(str(error))
+    return f"{messages[0][:28]}… {messages[0][messages[0].index('. A matrix') + 2 :][:71]}…; {messages[1][:58]}…"
 
 
 LINES: list[tuple[str, str, Callable[[], str]]] = [

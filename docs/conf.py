@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from sphinx.pycode import ModuleAnalyzer
 from sphinx_gallery.sorting import ExplicitOrder
 
 import specdens
@@ -117,6 +119,7 @@ html_theme_options = {
 }
 if os.environ.get("SPECDENS_VERSIONS"):  # the address of a list of versions, once there is more than one
     html_theme_options["switcher"] = {"json_url": os.environ["SPECDENS_VERSIONS"], "version_match": release}
+    html_theme_options["check_switcher"] = False  # the list may be published together with this build
     html_theme_options["navbar_end"] = ["version-switcher", "theme-switcher"]
 
 
@@ -130,6 +133,14 @@ def escape_bars(_app: object, _what: str, _name: str, _obj: object, _options: ob
             lines[k] = "``".join(part if i % 2 else part.replace("|", r"\|") for i, part in enumerate(parts))
 
 
+def describe_alias(_app: object, _what: str, name: str, obj: object, _options: object, lines: list[str]) -> None:
+    """Replace the docstring of Python's class of unions by that of the alias."""
+    if isinstance(obj, types.UnionType):
+        found = ModuleAnalyzer.for_module("specdens._typing").find_attr_docs()
+        lines[:] = found.get(("", name.rpartition(".")[2]), lines)
+
+
 def setup(app: Any) -> None:
     """Run after numpydoc."""
+    app.connect("autodoc-process-docstring", describe_alias, priority=800)
     app.connect("autodoc-process-docstring", escape_bars, priority=900)

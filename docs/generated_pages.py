@@ -58,10 +58,14 @@ def _further_names(docs: Path) -> None:
     """List the public names that the reference's front page does not group, so that none is without a page."""
     text = (docs / "reference" / "index.md").read_text(encoding="utf-8")
     grouped = set(re.findall(r"^   (\w+)$", text, re.MULTILINE))
-    lines = ["# Further names", "", "Public names that the [reference](index.md) does not group, if there are any.", ""]
+    lines: list[str] = []
     for module in (specdens, specdens.analysis, specdens_torch):
         names = [name for name in module.__all__ if name not in grouped | {"__version__", "analysis"}]
         if names:
             lines += ["```{eval-rst}", f".. currentmodule:: {module.__name__}", "", ".. autosummary::"]
             lines += ["   :toctree: generated", "", *(f"   {name}" for name in names), "```", ""]
-    (docs / "reference" / "further.md").write_text("\n".join(lines), encoding="utf-8")
+    page = docs / "reference" / "further.md"  # with command_line.md, the page that the front page's pattern finds
+    page.unlink(missing_ok=True)
+    if lines:
+        title = ["# Further names", "", "Public names that the [reference](index.md) does not group.", ""]
+        page.write_text("\n".join([*title, *lines]), encoding="utf-8")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from docstrings import check_docstring
 
 import specdens as sd
 from specdens import adapters
@@ -52,6 +53,27 @@ def test_the_example_gives_the_spectrum_of_the_matrix():
     assert round(density.measure.count(-1e-9, 1e-9).value, 6) == 40
     # 17 steps exhaust what is left of the samples' space: every eigenvalue is a node
     np.testing.assert_allclose(density.measure.nodes[0], exact[40:57], rtol=1e-6)
+
+
+# what an operator has but does not override
+FIXED = {"shape", "vectors", "dtype", "device", "combination_type", "shifted"}
+HOOKS = sorted(name for name in vars(sd.Operator) if not name.startswith("_") and name not in FIXED)
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_every_hook_has_a_full_docstring_and_a_row_on_the_page(name):
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    assert any(re.search(rf"`{name}[`(]", row.split("|")[1]) for row in rows)
+    hook = getattr(sd.Operator, name)
+    if callable(hook):
+        check_docstring(hook)
+    elif isinstance(hook, property):
+        assert hook.__doc__
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_wrapper_forwards_every_hook(name):
+    assert name in vars(sd.Wrapper)
 
 
 def test_every_name_of_the_interface_is_documented():

@@ -27,6 +27,7 @@ def test_the_pages_have_blocks():
     assert sum(len(blocks(page)) for page in PAGES) > 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: f"{p.parent.name}/{p.stem}")
 def test_the_blocks_of_a_page_run_one_after_another(page, tmp_path):
     code = "\n".join(blocks(page))
@@ -40,7 +41,7 @@ def test_the_blocks_of_a_page_run_one_after_another(page, tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("name", ["matrix", "network"])
+@pytest.mark.parametrize("name", ["matrix", "graph_or_data", "network"])
 def test_a_tutorial_can_be_pasted_into_the_interpreter(name):
     """A line that follows an indented block without an empty line is a syntax error there."""
     for block in blocks(DOCS / "tutorials" / f"{name}.md"):

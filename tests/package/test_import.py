@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pathlib
 import re
@@ -34,6 +35,7 @@ def run(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", ["", "sd.fast_lanczos([[1.0, 0.0], [0.0, 2.0]]).density()"], ids=["import", "use"])
 def test_importing_and_using_specdens_imports_no_optional_library(work):
     optional = ("torch", "matplotlib", "jax", "numba", "sklearn", "cupy", "array_api_strict", "specdens_torch")
@@ -45,6 +47,31 @@ def test_importing_and_using_specdens_imports_no_optional_library(work):
 @pytest.mark.slow
 def test_importing_specdens_warns_of_nothing_and_prints_nothing():
     assert run("import warnings; warnings.simplefilter('error'); import specdens") == ""
+
+
+OPTIONAL = {"click", "jax", "matplotlib", "mpl_toolkits", "msvcrt", "numba", "sklearn", "specdens_torch", "torch"}
+ROOT = pathlib.Path(sd.__file__).parent
+
+
+def imports_within_functions(path):
+    """Return the modules that the functions of a file import."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    nodes = [inner for function in functions for inner in ast.walk(function)]
+    modules = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    return modules | {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+
+
+def test_functions_import_optional_libraries_only():
+    found = {
+        (path.relative_to(ROOT).as_posix(), module)
+        for path in ROOT.rglob("*.py")
+        for module in imports_within_functions(path)
+        if module.split(".")[0] not in OPTIONAL
+    }
+    # tqdm.auto may warn at import; the command line needs click, and says so where it is missing
+    command_line = {("_cli/__init__.py", "specdens._cli.app"), ("_cli/__init__.py", "specdens._cli.terminal")}
+    assert found == {("_running/progress.py", "tqdm.auto")} | command_line
 
 
 def test_all_is_sorted_without_repetition():
@@ -96,6 +123,33 @@ PUBLIC = {f"sd.{name}": getattr(sd, name) for name in sd.__all__} | {
 }
 
 
+def signatures():
+    """Return the annotations of every public function and of the public methods of every public class, by name."""
+    found = {}
+    for name, value in PUBLIC.items():
+        members = vars(value).items() if inspect.isclass(value) else [("", value)]
+        for member, function in members:
+            if inspect.isfunction(function) and (not member.startswith("_") or member == "__init__"):
+                found[f"{name}.{member}".strip(".")] = " ".join(map(str, function.__annotations__.values()))
+    return found
+
+
+def test_every_type_of_a_public_signature_can_be_imported():
+    """Names of this package in annotations; those of the standard library and of NumPy have their own homes."""
+    elsewhere = {"Any", "ArrayLike", "Callable", "Iterable", "Iterator", "Literal", "Mapping", "NDArray", "None"}
+    elsewhere |= {"PathLike", "Sequence", "Self", "Path"}
+    exported = {*sd.__all__, *sd.analysis.__all__, *sd.adapters.__all__, *sd.typing.__all__} | elsewhere
+    missing = {
+        (name, each)
+        for name, text in signatures().items()
+        for each in re.findall(r"(?<![\w\"'])[A-Z]\w+", re.sub(r"Literal\[[^]]*\]", "", text))
+        if each not in exported
+    }
+    assert not missing
+    assert list(sd.typing.__all__) == sorted(sd.typing.__all__)
+    assert all(hasattr(sd.typing, name) for name in sd.typing.__all__)
+
+
 RESULTS = {name: value for name, value in PUBLIC.items() if inspect.isclass(value)}
 RESULTS = {
     name: kind
@@ -114,6 +168,7 @@ def test_help_shows_the_fields_of_results(name):
 
 # methods of results that algorithms call, not users
 INTERNAL = {"within", "shortened", "from_recurrences", "chebyshev_moments", "state", "from_state"}
+INTERNAL |= {"as_smooth", "at_resolution_of_run"}
 
 
 def public_functions():
@@ -128,3 +183,10 @@ def public_functions():
 @pytest.mark.parametrize("name", public_functions())
 def test_docstrings_name_every_parameter_with_its_type_and_what_is_returned(name):
     check_docstring(public_functions()[name])
+
+
+@pytest.mark.parametrize("module", [sd, sd.analysis], ids=lambda module: module.__name__)
+def test_every_public_class_and_function_shows_an_example(module):
+    public = {name: getattr(module, name) for name in module.__all__}
+    shown = {name for name, value in public.items() if inspect.isclass(value) or inspect.isfunction(value)}
+    assert [name for name in sorted(shown) if "Examples\n" not in (public[name].__doc__ or "")] == []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from spectra import diagonal, exact_w1, rotated, semicircle
@@ -282,7 +285,11 @@ def test_a_matrix_of_low_rank_is_deflated_with_several_probes():
         ({"max_products": 9, "method": "kpm"}, ValueError, r'`max_products` needs method="fast_lanczos", .*; got'),
         ({"tol": 0.1, "max_products": 0}, ValueError, r"`max_products` must be at least 1; got 0"),
         ({"tol": 0.1, "max_products": 3, "num_probes": 3}, ValueError, r"`max_products` must allow 4, .*; got 3"),
-        ({"num_steps": 4}, ValueError, r"`num_steps` must be at most the dimension \(3\); got 4"),
+        ({"num_steps": 0}, ValueError, r"`num_steps` must be at least 1; got 0"),
+        ({"seed": None}, TypeError, r"`seed` must be an integer; got None\. The same seed gives the same result"),
+        ({"seed": None, "rank": 1}, TypeError, r"`seed` must be an integer; got None"),
+        ({"seed": "a"}, TypeError, r"`seed` must be an integer; got 'a'"),
+        ({"function": math.exp}, TypeError, r"`function` must take arrays: np\.exp .* do, math\.exp .* do not"),
         ({"num_probes": 0}, ValueError, r"`num_probes` must be at least 1; got 0"),
         ({"tol": 0.1, "num_probes": 0}, ValueError, r"`num_probes` must be at least 1; got 0"),
     ],
@@ -301,13 +308,23 @@ def test_more_pairs_than_dimensions_cannot_be_deflated():
         sd.deflate(sd.deflate(A, pairs), pairs)
 
 
-def test_too_many_steps_are_refused_before_any_product():
-    A = sd.Counted(np.diag(np.arange(1.0, 51.0)))
-    with pytest.raises(ValueError, match=r"`num_steps` must be at most the dimension less the rank \(48\); got 49"):
-        sd.spectral_density(A, rank=2, num_steps=49)
-    assert A.num_products == 0
+@pytest.mark.parametrize("options", [{}, {"rank": 2}, {"tol": 0.1}, {"method": "kpm"}, {"method": "slow_lanczos"}])
+def test_more_steps_than_eigenvalues_are_cut_with_a_note(options):
+    A = np.diag(np.arange(1.0, 51.0))
+    density = sd.spectral_density(A, num_steps=500, **options)
+    most = 50 - options.get("rank", 0)
+    assert density.measure.num_steps <= most
+    assert density.notes[0].startswith(f"{most} steps instead of 500: no more than the 50 eigenvalues")
+    assert not any("instead of" in note for note in sd.spectral_density(A, num_steps=20, **options).notes)
 
 
 def test_an_array_is_not_a_function():
     with pytest.raises(ValueError, match='`function` must be None, "log" or a function'):
         sd.spectral_density(np.eye(3), function=np.ones(3))
+
+
+def test_a_cheap_sparse_matrix_takes_more_probes_counted_or_not():
+    A = sp.diags_array(np.linspace(0.0, 1.0, 20_000)).tocsr()
+    density, counted = sd.spectral_density(A, num_steps=8), sd.spectral_density(sd.Counted(A), num_steps=8)
+    assert density.measure.num_probes == counted.measure.num_probes == 4
+    assert any("4 probes" in note for note in density.notes)

@@ -38,6 +38,7 @@ def test_the_table_has_the_lines_of_the_files():
     }
 
 
+@pytest.mark.slow
 def test_our_snippets_run_as_they_stand(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     plt = pytest.importorskip("matplotlib.pyplot")

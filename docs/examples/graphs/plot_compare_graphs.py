@@ -2,8 +2,8 @@
 Comparing two graphs by their spectra
 =====================================
 
-**Finding:** the roads of Minnesota differ from a random graph with the same degrees by four times the error of the
-distance; two random graphs do not differ.
+**Finding:** the roads of Minnesota differ from a random graph with the same degrees by four times what
+the random probes of two runs cause; two random graphs do not differ.
 """
 
 from pathlib import Path

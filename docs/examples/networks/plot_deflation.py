@@ -28,7 +28,7 @@ curv = sdt.Curvature(model.eval(), loss, (X, y))
 # %%
 plain = sd.spectral_density(curv.Hess, num_steps=80, num_probes=2)
 deflated = sd.spectral_density(curv.Hess, rank=10, num_steps=80, num_probes=2)
-print("outliers:", deflated.atoms.positions.round(3))
+print("drawn as stems, the ten deflated ones among them:", deflated.atoms.positions.round(3))
 for name, density in {"plain": plain, "deflated": deflated}.items():
     print(f"{name:9} height of the peak at zero {density.values.max():.0f}")
 

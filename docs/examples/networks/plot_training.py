@@ -44,4 +44,5 @@ for name, column, style in zip(("tr G", "tr |H|"), traces.T, ("o-", "s--"), stri
 ax.plot(np.array(epochs) + 0.5, losses, "^:", label="loss")
 ax.set(xscale="log", yscale="log", xlabel="steps of training + ½")
 ax.legend()
-print(np.c_[epochs, traces, losses].round(3))
+for epoch, (g, h), value in zip(epochs, traces, losses, strict=True):
+    print(f"{epoch:3} steps: tr G {g:5.2f}, tr |H| {h:5.2f}, loss {value:.3f}")

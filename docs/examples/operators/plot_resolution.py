@@ -30,4 +30,5 @@ for ax, (title, density) in zip(axes, pictures.items(), strict=True):
 # The distance to the exact distribution, and what `convergence` says without knowing it:
 for steps in (8, 20, 80):
     measure = sd.fast_lanczos(A, num_steps=steps)
-    print(steps, f"{sd.analysis.distance(measure, eigenvalues):.4f}", measure.convergence())
+    error, estimate = sd.analysis.distance(measure, eigenvalues), measure.convergence()
+    print(f"{steps:2} steps: {error:.4f}; estimated: steps {estimate.steps:.4f}, sampling {estimate.sampling:.4f}")

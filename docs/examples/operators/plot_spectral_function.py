@@ -33,4 +33,5 @@ fig, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained", sharey=Tr
 for ax, measure, title in zip(axes, (clean, dirty), ("clean", "disorder within ±1"), strict=True):
     sd.plot_map(measure, k, ax=ax, width=0.06, label="k")
     ax.plot(k, -2 * np.cos(k), "w:", linewidth=0.8)
+    ax.set_facecolor(plt.get_cmap("viridis")(0.0))  # no density where nothing is drawn
     ax.set_title(title)
