@@ -12,7 +12,40 @@ Class = TypeVar("Class", bound=type)
 
 
 def as_count(name: str, value: Any, *, minimum: int = 1, maximum: int | None = None, limit: str = "") -> int:
-    """Return `value` as an int within [minimum, maximum], or say which argument is wrong."""
+    """Return `value` as an int within [minimum, maximum], or say which argument is wrong.
+
+    Parameters
+    ----------
+    name : str
+        The name of the argument, for the message.
+    value : object
+        What was passed.
+    minimum, maximum : int, optional
+        The least and the largest value that is allowed; no maximum by default.
+    limit : str
+        What the maximum is, in words; by default "the dimension".
+
+    Returns
+    -------
+    int
+        The value.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no integer, or outside the limits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from specdens.adapters import as_count
+    >>> as_count("rank", np.int64(3), maximum=10)
+    3
+    >>> as_count("rank", 11, maximum=10)
+    Traceback (most recent call last):
+    ...
+    ValueError: `rank` must be at most the dimension (10); got 11
+    """
     try:
         count = operator.index(value)
     except TypeError:
@@ -32,7 +65,37 @@ def as_seed(value: Any) -> int:
 
 
 def as_positive(name: str, value: Any, *, remedy: str = "") -> float:
-    """Return `value` as a positive finite float."""
+    """Return `value` as a positive finite float, or say which argument is wrong.
+
+    Parameters
+    ----------
+    name : str
+        The name of the argument, for the message.
+    value : object
+        What was passed.
+    remedy : str
+        A sentence for the end of the message.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no number, or not positive and finite.
+
+    Examples
+    --------
+    >>> from specdens.adapters import as_positive
+    >>> as_positive("tol", 1)
+    1.0
+    >>> as_positive("tol", 0.0, remedy="Take 1e-6.")
+    Traceback (most recent call last):
+    ...
+    ValueError: `tol` must be positive and finite; got 0. Take 1e-6.
+    """
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -43,7 +106,37 @@ def as_positive(name: str, value: Any, *, remedy: str = "") -> float:
 
 
 def as_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return `value` if it is one of `choices`."""
+    """Return `value` if it is one of `choices`, or say which argument is wrong.
+
+    Parameters
+    ----------
+    name : str
+        The name of the argument, for the message.
+    value : object
+        What was passed.
+    choices : tuple of str
+        What may be passed.
+
+    Returns
+    -------
+    str
+        The value.
+
+    Raises
+    ------
+    ValueError
+        If it is none of them.
+
+    Examples
+    --------
+    >>> from specdens.adapters import as_choice
+    >>> as_choice("matrix", "G", ("Hess", "G", "H"))
+    'G'
+    >>> as_choice("matrix", "F", ("Hess", "G", "H"))
+    Traceback (most recent call last):
+    ...
+    ValueError: `matrix` must be one of Hess, G, H; got 'F'
+    """
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(choices)}; got {value!r}")
     return str(value)

@@ -28,6 +28,16 @@ class NoiseTest(NamedTuple):
         The W1 distance to the law, divided by its width.
     num_eigenvalues : float
         How many were compared.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> X = np.random.default_rng(0).standard_normal((400, 100))
+    >>> X[:, :2] *= 10
+    >>> covariance = sd.gram(X, divisor=400)
+    >>> test = sd.analysis.significant_components(sd.fast_lanczos(covariance), gamma=0.25).rest
+    >>> round(test.num_eigenvalues), test.is_white
+    (98, True)
     """
 
     p_value: float

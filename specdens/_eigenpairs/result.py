@@ -148,7 +148,29 @@ def preference(theta: Floats, which: str) -> NDArray[np.intp]:
 
 
 def denominators(theta: Floats, largest: float, eps: float) -> Floats:
-    """Return what the residual norms of Ritz values `theta` are divided by: |θ|, or the largest |θ| where θ is zero."""
+    """Return what the residual norms of Ritz values `theta` are divided by: |θ|, or the largest |θ| where θ is zero.
+
+    Parameters
+    ----------
+    theta : array of float
+        The Ritz values.
+    largest : float
+        The largest magnitude of an eigenvalue, as far as it is known.
+    eps : float
+        The machine precision of the vectors. Values up to ε^⅔ times the largest count as zero.
+
+    Returns
+    -------
+    array of float
+        Positive numbers, one per Ritz value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from specdens.adapters import residual_denominators
+    >>> residual_denominators(np.array([8.0, -2.0, 1e-15]), largest=8.0, eps=2.2e-16).tolist()
+    [8.0, 2.0, 8.0]
+    """
     magnitudes = np.abs(theta)
     # rounding alone leaves ε |θ|max of a zero eigenvalue; ε^⅔ is ARPACK's line between small and zero
     relative = np.where(magnitudes > eps ** (2 / 3) * largest, magnitudes, largest)

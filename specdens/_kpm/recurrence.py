@@ -29,7 +29,21 @@ class LeftBounds(Exception):
 
 @dataclass(kw_only=True)
 class ChebyshevRecurrence(ThreeTermState):
-    """The state of a block of probes: r_{j−1} and r_j of r_j = T_j((A − c)/d) r_0, and the moments so far."""
+    """The state of a block of probes: r_{j−1} and r_j of r_j = T_j((A − c)/d) r_0, and the moments so far.
+
+    Examples
+    --------
+    A start vector with all its weight at λ = 1, the middle of the interval, where T_j is 1, 0, −1, 0, …
+
+    >>> import numpy as np, specdens as sd
+    >>> from specdens.typing import ChebyshevRecurrence
+    >>> A = sd.as_operator(np.diag([0.0, 1.0, 2.0]))
+    >>> start = np.array([[0.0], [1.0], [0.0]])
+    >>> state = ChebyshevRecurrence.start(A, (0,), start, sd.Interval(-1.0, 3.0))
+    >>> state.step(A, check=False)
+    >>> (state.mus + 0.0).tolist()
+    [[1.0, 0.0, -1.0]]
+    """
 
     indices: tuple[int, ...]
     interval: Interval

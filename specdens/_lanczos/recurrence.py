@@ -29,6 +29,16 @@ class Recurrence(ThreeTermState):
     """The state of a block of probes: the last two vectors, and the coefficients α and β so far.
 
     Every probe has its own recurrence and its own end, after which its column of v is zero.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> from specdens.typing import Recurrence
+    >>> A = sd.as_operator(np.diag([1.0, 3.0]))
+    >>> state = Recurrence.start(A, (0,), np.array([[1.0], [1.0]]))
+    >>> state.step(A, check=False)
+    >>> np.round(state.alphas, 12).tolist(), np.round(state.betas, 12).tolist()
+    ([[2.0]], [[1.0]])
     """
 
     indices: tuple[int, ...]

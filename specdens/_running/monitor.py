@@ -40,7 +40,16 @@ Arrays: TypeAlias = Mapping[str, Callable[[], NDArray[Any]]]
 
 
 class Snapshot(NamedTuple):
-    """The state of a stage after a step. Valid until the vectors that it shares are overwritten."""
+    """The state of a stage after a step. Valid until the vectors that it shares are overwritten.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from specdens.typing import Snapshot
+    >>> state = Snapshot({"v": lambda: np.ones(3), "v_prev": lambda: np.zeros(3)}, unchanged=frozenset({"v_prev"}))
+    >>> {name: make().tolist() for name, make in state.arrays.items() if name not in state.unchanged}
+    {'v': [1.0, 1.0, 1.0]}
+    """
 
     arrays: Arrays
     unchanged: frozenset[str] = frozenset()
@@ -235,7 +244,20 @@ class Monitor:
 
 
 class Stage:
-    """One algorithm of a run: the object to which the algorithm reports progress and hands snapshots."""
+    """One algorithm of a run: the object to which the algorithm reports progress and hands snapshots.
+
+    Examples
+    --------
+    >>> import numpy as np, specdens as sd
+    >>> from specdens.typing import Snapshot
+    >>> A = sd.as_operator(np.eye(3))
+    >>> seen: list[sd.Progress] = []
+    >>> with sd.Monitor(progress=seen.append).stage("power", A, {"seed": 0}, total=2) as stage:
+    ...     for step in (1, 2):
+    ...         stage.after_step(step, lambda: Snapshot({"x": lambda: np.ones(3)}))
+    >>> [each.num_products for each in seen], stage.has_checkpoint
+    ([1, 2], False)
+    """
 
     def __init__(
         self,

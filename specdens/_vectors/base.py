@@ -29,7 +29,19 @@ _FROM_ARRAY = frozenset({"xp", "device", "dtype", "wide"})
 
 
 class Terms(NamedTuple):
-    """The coefficients of a (w + b v) + c v_prev, one per column; None stands for 1 as a, and for 0 as b and c."""
+    """The coefficients of a (w + b v) + c v_prev, one per column; None stands for 1 as a, and for 0 as b and c.
+
+    Attributes
+    ----------
+    a, b, c : array, optional
+        Of shape () or (k,), on the device of the vectors.
+
+    Examples
+    --------
+    >>> from specdens.adapters import Terms
+    >>> Terms(c=-2.0).with_defaults()
+    Terms(a=1.0, b=0.0, c=-2.0)
+    """
 
     a: Array = None
     b: Array = None
@@ -62,6 +74,21 @@ class Vectors:
     ----------
     like
         Any array of that library, device and dtype; only these three are read from it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from specdens.adapters import Terms, vectors_like
+    >>> vectors = vectors_like(np.zeros(0, dtype=np.float32))
+    >>> w, v = vectors.from_host([3.0, 4.0]), vectors.from_host([1.0, 1.0])
+    >>> vectors.name, float(vectors.norm(w))
+    ('float32', 5.0)
+
+    One pass over memory: w ← w − 2 v, with ⟨v, w⟩ and ⟨w, w⟩ of the new w in float64.
+
+    >>> w, vw, ww = vectors.three_term(w, v, None, Terms(b=vectors.from_host(-2.0, vectors.wide)))
+    >>> w.tolist(), float(vw), float(ww)
+    ([1.0, 2.0], 3.0, 5.0)
     """
 
     def __init__(self, like: Array) -> None:

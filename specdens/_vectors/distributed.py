@@ -29,6 +29,17 @@ class DistributedVectors(Vectors):
         The number of rows in all.
     is_first : bool
         Whether this is the one process that reports progress.
+
+    Examples
+    --------
+    This process has the first two of four rows; the others have as many, with the same numbers, so that sums double.
+
+    >>> import numpy as np
+    >>> from specdens.adapters import DistributedVectors, vectors_like
+    >>> local = vectors_like(np.zeros(0))
+    >>> vectors = DistributedVectors(local, lambda x: 2 * x, rows=[range(2)], length=4, is_first=True)
+    >>> float(vectors.dot(np.ones(2), np.ones(2))), vectors.whole_length(2)
+    (4.0, 4)
     """
 
     def __init__(

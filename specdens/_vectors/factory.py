@@ -24,7 +24,25 @@ def vectors_of(like: Array, dtype: Any) -> Vectors:
 
 
 def vectors_like(like: Array) -> Vectors:
-    """Return the vector operations for the library, device and dtype of an array."""
+    """Return the vector operations for the library, device and dtype of an array.
+
+    Parameters
+    ----------
+    like : array
+        An array of any library that follows the array API standard. Only its library, device and dtype count.
+
+    Returns
+    -------
+    Vectors
+        The operations; those of arrays in the host's memory are compiled where numba is installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from specdens.adapters import vectors_like
+    >>> vectors_like(np.zeros(0, dtype=np.complex64)).is_complex
+    True
+    """
     if is_sharded(like):
         return ShardedJaxVectors(like, like.dtype)
     if aac.is_jax_array(like):

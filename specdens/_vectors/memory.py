@@ -50,6 +50,14 @@ def available_bytes(*, proc: Path = _PROC, cgroup: Path = _CGROUP) -> int:
     -------
     int
         A number of bytes, at least 0; 4 GiB where the system does not tell.
+
+    Examples
+    --------
+    >>> from specdens.adapters import available_bytes
+    >>> n = 1_000_000
+    >>> width = max(1, available_bytes() // (8 * n * 4))  # a quarter of it for a block of float64 vectors
+    >>> width >= 1
+    True
     """
     sizes = [*_system_bytes(proc), *_group_bytes(proc, cgroup), *_address_bytes(proc)]
     return max(0, min(sizes)) if sizes else _DEFAULT

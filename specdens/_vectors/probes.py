@@ -28,7 +28,30 @@ KINDS = ("gaussian", "rademacher")
 
 
 def probe_rng(seed: int, index: int, chunk: int) -> np.random.Generator:
-    """Return the generator of one chunk of one probe."""
+    """Return the generator of one chunk of one probe.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the run.
+    index : int
+        The number of the probe.
+    chunk : int
+        Which chunk of 2²⁰ entries, from 0.
+
+    Returns
+    -------
+    numpy.random.Generator
+        The same for the same three numbers, on every machine; independent of all others.
+
+    Examples
+    --------
+    >>> from specdens.adapters import probe_rng
+    >>> first, again, other = probe_rng(0, 3, 0), probe_rng(0, 3, 0), probe_rng(0, 4, 0)
+    >>> x = first.standard_normal()
+    >>> x == again.standard_normal(), x == other.standard_normal()
+    (True, False)
+    """
     entropy = as_seed(seed)
     return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(index, chunk)))
 
@@ -47,6 +70,34 @@ def probe_block(vectors: Vectors, n: int, indices: Sequence[int], seed: int, *, 
 
     Where vectors are distributed over processes these are the n rows of this process, and the chunks that hold them
     are drawn alone.
+
+    Parameters
+    ----------
+    vectors : Vectors
+        Where the block is to lie, and in which dtype.
+    n : int
+        The number of rows of this process.
+    indices : sequence of int
+        The numbers of the probes. Probe j depends on the seed and on j alone, not on the others of its block.
+    seed : int
+        The seed of the run.
+    kind : {"gaussian", "rademacher"}
+        The distribution of the entries: normal, or ±1.
+
+    Returns
+    -------
+    array
+        Of shape (n, k).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from specdens.adapters import probe_block, vectors_like
+    >>> vectors = vectors_like(np.zeros(0))
+    >>> block = probe_block(vectors, 4, [0, 1], seed=0)
+    >>> alone = probe_block(vectors, 4, [1], seed=0)
+    >>> block.shape, bool(np.all(block[:, 1:] == alone))
+    ((4, 2), True)
     """
     as_choice("probes", kind, KINDS)
     length = vectors.whole_length(n)

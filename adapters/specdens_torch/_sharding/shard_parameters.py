@@ -47,6 +47,15 @@ def shard_parameters(model: M, *, group: Any = None) -> M:
         model = sdt.shard_parameters(make_model().eval())
         curv = sdt.Curvature(model, loss, sdt.shard(loader))
         density = curv.density("Hess", checkpoint="run.npz")      # the same on every rank
+
+    One process is a group, too:
+
+    >>> import torch, torch.distributed as dist, specdens_torch as sdt
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> model = sdt.shard_parameters(torch.nn.Linear(4, 3))
+    >>> type(model.weight.data).__name__, tuple(model.weight.to_local().shape)
+    ('DTensor', (3, 4))
+    >>> dist.destroy_process_group()
     """
     if not (dist.is_available() and dist.is_initialized()):
         raise RuntimeError("there are no ranks: call torch.distributed.init_process_group() first, as under torchrun")
